@@ -1,0 +1,1 @@
+"""Attacks propose a perturbed measure; observe.py projects, checks and measures."""

@@ -1,0 +1,75 @@
+"""What an attack is: something that proposes points for the atoms of a measure. Everything else is the framework's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.budget import Budget
+from robust_attn.observe import Observation, observe
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Where an attack wants the atoms of `base` to go; `base` is the measure attacked, perhaps written with copies.
+
+    `history` is the best output change known after each step, of every sample.
+    """
+
+    base: TokenMeasure
+    points: Float[Tensor, "*batch n d"]
+    history: tuple[Float[Tensor, "*batch"], ...] = field(default=())
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:
+    """An attack's outcome after the framework projected, checked and measured it."""
+
+    attack: str
+    copies: int
+    observation: Observation
+    history: tuple[Float[Tensor, "*batch"], ...]
+
+    @property
+    def measure(self) -> TokenMeasure:
+        """The perturbed measure."""
+        return self.observation.measure
+
+
+class Attack(ABC):
+    """Proposes a perturbation inside a budget that moves the layer's output far. Sees no bounds, measures nothing."""
+
+    name: ClassVar[str]
+
+    @property
+    def copies(self) -> int:
+        """Atoms per token in the measures it proposes."""
+        return 1
+
+    @abstractmethod
+    def propose(
+        self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
+    ) -> Proposal:
+        """Points for the atoms of the (batched) measure, or of the same measure written with copies."""
+
+    @final
+    def __call__(
+        self,
+        layer: AttentionLayer,
+        measure: TokenMeasure,
+        budget: Budget,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> AttackResult:
+        """Propose, then let the framework project into the budget, check, and measure."""
+        generator = torch.Generator().manual_seed(0) if generator is None else generator
+        proposal = self.propose(layer, measure, budget, generator)
+        observation = observe(layer, proposal.base, proposal.points, budget)
+        return AttackResult(self.name, self.copies, observation, proposal.history)

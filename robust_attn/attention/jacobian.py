@@ -1,0 +1,218 @@
+"""The derivative of an attention layer in closed form, in blocks of rows so that memory stays linear in the length.
+
+With P, q, k, v of one forward pass and o_i = sum_j P_ij v_j (theory sheet, section 0, in head space):
+
+    do_i = sum_j P_ij dv_j + sum_j P_ij ds_ij v_j - (sum_j P_ij ds_ij) o_i,   ds_ij = scale (<dq_i, k_j> + <q_i, dk_j>)
+
+Attention weights are kept when they are small and otherwise recomputed from the stored normaliser of each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.mask import log_weight
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.operator import Jacobian
+
+BLOCK_ELEMENTS = 2**23
+"""Attention weights in flight at once: 64 MB in float64. Smaller blocks cost calls, larger ones cache misses."""
+KEPT_ELEMENTS = 2**25
+"""Attention weights that may be kept for reuse: 256 MB in float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Projections:
+    """Queries, keys and values of every head (keys and values repeated over the heads of their group)."""
+
+    q: Float[Tensor, "*batch heads n width"]
+    k: Float[Tensor, "*batch heads n width"]
+    v: Float[Tensor, "*batch heads n value_width"]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerJacobian(Jacobian):
+    """The layer's value at a measure, and its derivative with respect to the points (masses fixed)."""
+
+    layer: AttentionLayer
+    measure: TokenMeasure
+    projections: Projections
+    mean: Float[Tensor, "*batch heads n value_width"]
+    log_normalizer: Float[Tensor, "*batch heads n"]
+    value: Float[Tensor, "*batch n out"]
+    kept: tuple[Float[Tensor, "*batch heads _ n"], ...] | None
+
+    @classmethod
+    def at(
+        cls, layer: AttentionLayer, measure: TokenMeasure, *, keep_attention: bool = True, block: int | None = None
+    ) -> LayerJacobian:
+        """One forward pass at the measure. `block` rows at a time; by default as many as fit BLOCK_ELEMENTS."""
+        parts = project(layer, measure)
+        elements = parts.q[..., 0].numel() * measure.length
+        keep = keep_attention and elements <= KEPT_ELEMENTS
+        means, normalizers, kept = [], [], []
+        for rows in row_blocks(parts, block):
+            logits = _logits(layer, measure, parts, rows)
+            normalizer = logits.logsumexp(-1)
+            attention = _attention(logits, normalizer)
+            means.append(attention @ parts.v)
+            normalizers.append(normalizer)
+            if keep:
+                kept.append(attention)
+        mean = torch.cat(means, dim=-2)
+        value = merge_heads(layer, mean) + layer.offset
+        return cls(layer, measure, parts, mean, torch.cat(normalizers, dim=-1), value, tuple(kept) if keep else None)
+
+    @property
+    def domain(self) -> torch.Size:
+        """Shape of the points."""
+        return self.measure.points.shape
+
+    @property
+    def codomain(self) -> torch.Size:
+        """Shape of the value."""
+        return self.value.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the points."""
+        return self.measure.points.dtype
+
+    def attention_blocks(self) -> Iterator[tuple[slice, Float[Tensor, "*batch heads _ n"]]]:
+        """Blocks of rows of the attention matrices P of all heads, kept or recomputed."""
+        if self.kept is not None:
+            start = 0
+            for attention in self.kept:
+                rows = slice(start, start + attention.shape[-2])
+                start = rows.stop
+                yield rows, attention
+            return
+        for rows in row_blocks(self.projections, None):
+            logits = _logits(self.layer, self.measure, self.projections, rows)
+            yield rows, _attention(logits, self.log_normalizer[..., rows])
+
+    def attention(self) -> Float[Tensor, "*batch heads n n"]:
+        """The attention matrices P of all heads, whole: n^2 numbers per head."""
+        return torch.cat([block for _, block in self.attention_blocks()], dim=-2)
+
+    def jvp(self, tangent: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n out"]:
+        """How the output moves when the points move by `tangent`."""
+        parts = self.projections
+        moved = project_tangent(self.layer, self.measure, tangent)
+        left = torch.cat((moved.q, parts.q), dim=-1) * self.layer.scale
+        right = torch.cat((parts.k, moved.k), dim=-1).transpose(-1, -2)
+        pieces = []
+        for rows, attention in self.attention_blocks():
+            weighted_slope = (left[..., rows, :] @ right).mul_(attention)
+            drift = weighted_slope.sum(-1, keepdim=True) * self.mean[..., rows, :]
+            pieces.append(attention @ moved.v + weighted_slope @ parts.v - drift)
+        return merge_heads(self.layer, torch.cat(pieces, dim=-2))
+
+    def vjp(self, cotangent: Float[Tensor, "*batch n out"]) -> Float[Tensor, "*batch n d"]:
+        """The gradient with respect to the points of <cotangent, output>."""
+        parts = self.projections
+        pulled = split_heads(self.layer, cotangent)
+        centre = (pulled * self.mean).sum(-1, keepdim=True)
+        dq, dk, dv = [], torch.zeros_like(parts.k), torch.zeros_like(parts.v)
+        values = parts.v.transpose(-1, -2)
+        for rows, attention in self.attention_blocks():
+            here = pulled[..., rows, :]
+            slope = (here @ values).sub_(centre[..., rows, :]).mul_(attention)
+            dq.append(slope @ parts.k)
+            dk += slope.transpose(-1, -2) @ parts.q[..., rows, :]
+            dv += attention.transpose(-1, -2) @ here
+        scale = self.layer.scale
+        return pull_projections(self.layer, self.measure, Projections(torch.cat(dq, dim=-2) * scale, dk * scale, dv))
+
+
+def row_blocks(parts: Projections, block: int | None) -> Iterator[slice]:
+    """Consecutive slices of the rows, `block` long or as long as BLOCK_ELEMENTS allows."""
+    length = parts.q.shape[-2]
+    per_row = max(1, parts.q[..., 0, 0].numel() * length)
+    size = block or max(1, BLOCK_ELEMENTS // per_row)
+    for start in range(0, length, size):
+        yield slice(start, min(start + size, length))
+
+
+def project(layer: AttentionLayer, measure: TokenMeasure) -> Projections:
+    """Queries, keys (rotated where the layer is rotary) and values of the measure's points."""
+    q, k, v = _linear(layer, measure.points)
+    return _arrange(layer, measure, q + layer.query_bias[:, None, :], k + layer.key_bias[:, None, :], v)
+
+
+def project_tangent(layer: AttentionLayer, measure: TokenMeasure, tangent: Float[Tensor, "*batch n d"]) -> Projections:
+    """How queries, keys and values move with the points: the same projections without biases."""
+    return _arrange(layer, measure, *_linear(layer, tangent))
+
+
+def pull_projections(
+    layer: AttentionLayer, measure: TokenMeasure, cotangent: Projections
+) -> Float[Tensor, "*batch n d"]:
+    """The transpose of `project_tangent`: gradients of queries, keys and values, as one gradient of the points."""
+    dq = cotangent.q
+    dk, dv = _sum_groups(layer, cotangent.k), _sum_groups(layer, cotangent.v)
+    if layer.rotary is not None:
+        dq = layer.rotary.rotate_back(dq, measure.positions)
+        dk = layer.rotary.rotate_back(dk, measure.positions)
+    gradient = torch.cat([part.transpose(-2, -3).flatten(-2) for part in (dq, dk, dv)], dim=-1)
+    return gradient @ _stacked_weights(layer)
+
+
+def _stacked_weights(layer: AttentionLayer) -> Float[Tensor, "rows d"]:
+    return torch.cat([weights.flatten(0, 1) for weights in (layer.query, layer.key, layer.value)])
+
+
+def _linear(layer: AttentionLayer, points: Float[Tensor, "*batch n d"]) -> tuple[Tensor, Tensor, Tensor]:
+    """Unbiased projections as (..., heads or groups, n, width), from one matrix product."""
+    stacked = points @ _stacked_weights(layer).T
+    sizes = [weights.shape[0] * weights.shape[1] for weights in (layer.query, layer.key, layer.value)]
+    counts = (layer.heads, layer.groups, layer.groups)
+    q, k, v = (
+        part.unflatten(-1, (count, -1)).transpose(-2, -3)
+        for part, count in zip(stacked.split(sizes, dim=-1), counts, strict=True)
+    )
+    return q, k, v
+
+
+def _arrange(layer: AttentionLayer, measure: TokenMeasure, q: Tensor, k: Tensor, v: Tensor) -> Projections:
+    if layer.rotary is not None:
+        q, k = layer.rotary.rotate(q, measure.positions), layer.rotary.rotate(k, measure.positions)
+    repeats = layer.heads // layer.groups
+    if repeats > 1:
+        k, v = k.repeat_interleave(repeats, dim=-3), v.repeat_interleave(repeats, dim=-3)
+    return Projections(q, k, v)
+
+
+def _sum_groups(layer: AttentionLayer, field: Float[Tensor, "*batch heads n width"]) -> Tensor:
+    return field.unflatten(-3, (layer.groups, layer.heads // layer.groups)).sum(-3)
+
+
+def merge_heads(
+    layer: AttentionLayer, field: Float[Tensor, "*batch heads n value_width"]
+) -> Float[Tensor, "*batch n out"]:
+    """sum_h W_O^h field_h, as one matrix product."""
+    return field.transpose(-2, -3).flatten(-2) @ layer.output.permute(0, 2, 1).flatten(0, 1)
+
+
+def split_heads(
+    layer: AttentionLayer, field: Float[Tensor, "*batch n out"]
+) -> Float[Tensor, "*batch heads n value_width"]:
+    """(W_O^h)^T field for every head: the transpose of `merge_heads`."""
+    return (field @ layer.output.permute(0, 2, 1).flatten(0, 1).T).unflatten(-1, (layer.heads, -1)).transpose(-2, -3)
+
+
+def _logits(layer: AttentionLayer, measure: TokenMeasure, parts: Projections, rows: slice) -> Tensor:
+    weight = log_weight(layer.mask, measure.positions, measure.masses, rows)
+    return (parts.q[..., rows, :] * layer.scale) @ parts.k.transpose(-1, -2) + weight.unsqueeze(-3)
+
+
+def _attention(logits: Tensor, normalizer: Tensor) -> Tensor:
+    """Rows that see nobody (padding in front of everything) get weight zero instead of 0/0."""
+    finite = torch.where(normalizer == -torch.inf, torch.zeros_like(normalizer), normalizer)
+    return (logits - finite[..., None]).exp()

@@ -1,0 +1,127 @@
+"""A multi-head attention layer as plain weights: the map from a token measure to its output, torch only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attention.mask import Mask
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rotary import Rotary
+
+if TYPE_CHECKING:
+    from robust_attn.attention.jacobian import LayerJacobian
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionLayer:
+    """f(X)_i = offset + sum_h W_O^h sum_j P^h_ij W_V^h x_j with P^h_ij proportional to m_j exp(s^h_ij).
+
+    The logits are s_ij = scale * <W_Q x_i + b_Q, W_K x_j + b_K>, both sides rotated by position if `rotary` is given.
+    Heads share keys and values in groups (GQA): head h uses group h // (heads / groups). Biases of the values and of
+    the output projection shift every output by a constant, because attention weights sum to one: that is `offset`.
+    `input_radius`, if known, is a radius that no input of this layer leaves (the normalisation in front of it).
+    """
+
+    query: Float[Tensor, "heads width d"]
+    query_bias: Float[Tensor, "heads width"]
+    key: Float[Tensor, "groups width d"]
+    key_bias: Float[Tensor, "groups width"]
+    value: Float[Tensor, "groups value_width d"]
+    output: Float[Tensor, "heads out value_width"]
+    offset: Float[Tensor, "out"]
+    scale: float
+    mask: Mask = Mask.NONE
+    rotary: Rotary | None = None
+    input_radius: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.heads % self.groups:
+            raise ValueError(f"{self.heads} heads cannot share {self.groups} key/value groups evenly")
+
+    @classmethod
+    def single_head(
+        cls,
+        A: Float[Tensor, "d d"],
+        V: Float[Tensor, "out d"],
+        bias: Float[Tensor, "d"] | None = None,
+        mask: Mask = Mask.NONE,
+    ) -> AttentionLayer:
+        """The layer of the paper, f(X)_i = V sum_j softmax_j(<A x_i + bias, x_j>) x_j, for d x d matrices A."""
+        d = A.shape[-1]
+        identity = torch.eye(d, dtype=A.dtype)
+        return cls(
+            query=A[None],
+            query_bias=torch.zeros(1, d, dtype=A.dtype) if bias is None else bias[None],
+            key=identity[None],
+            key_bias=torch.zeros(1, d, dtype=A.dtype),
+            value=identity[None],
+            output=V[None],
+            offset=torch.zeros(V.shape[0], dtype=A.dtype),
+            scale=1.0,
+            mask=mask,
+        )
+
+    @property
+    def heads(self) -> int:
+        """Number of query heads."""
+        return self.query.shape[0]
+
+    @property
+    def groups(self) -> int:
+        """Number of key/value groups; equal to `heads` without GQA."""
+        return self.key.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Dimension of an input token."""
+        return self.query.shape[-1]
+
+    @property
+    def out_width(self) -> int:
+        """Dimension of an output token."""
+        return self.output.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        return self.query.dtype
+
+    def group_of(self, head: int) -> int:
+        """The key/value group that `head` reads."""
+        return head // (self.heads // self.groups)
+
+    def __call__(self, measure: TokenMeasure) -> Float[Tensor, "*batch n out"]:
+        """The output of every atom of the measure."""
+        from robust_attn.attention.jacobian import LayerJacobian
+
+        return LayerJacobian.at(self, measure, keep_attention=False).value
+
+    def linearize(self, measure: TokenMeasure) -> LayerJacobian:
+        """The derivative at the measure in closed form; it reuses the one forward pass made here."""
+        from robust_attn.attention.jacobian import LayerJacobian
+
+        return LayerJacobian.at(self, measure)
+
+    def head(self, head: int) -> AttentionLayer:
+        """Head `head` alone, with its own columns of the output projection and no offset."""
+        group = self.group_of(head)
+        return replace(
+            self,
+            query=self.query[head : head + 1],
+            query_bias=self.query_bias[head : head + 1],
+            key=self.key[group : group + 1],
+            key_bias=self.key_bias[group : group + 1],
+            value=self.value[group : group + 1],
+            output=self.output[head : head + 1],
+            offset=torch.zeros_like(self.offset),
+        )
+
+    def to(self, dtype: torch.dtype) -> AttentionLayer:
+        """The same weights in another precision (rotary angles stay as the model computes them)."""
+        names = ("query", "query_bias", "key", "key_bias", "value", "output", "offset")
+        return replace(self, **{name: getattr(self, name).to(dtype) for name in names})

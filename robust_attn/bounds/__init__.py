@@ -1,0 +1,1 @@
+"""One pure function per theorem; each returns a Bound."""

@@ -1,0 +1,62 @@
+"""What a theorem says about one layer, one measure and one budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from robust_attn.types import Scope
+
+LOG10_E = math.log10(math.e)
+
+
+class Side(StrEnum):
+    """Whether a bound is one from above (fit for certificates) or from below (shows how much is lost)."""
+
+    UPPER = "upper"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The output changes by at most (for an upper bound) `output_change`, which is 10^log10 times the budget's radius.
+
+    `log10` stays finite where the constant itself overflows. A bound that does not apply says why, and is never used.
+    `comparator` marks formulas that are shown beside certificates but never certify.
+    """
+
+    name: str
+    log10: float
+    output_change: float
+    scope: Scope
+    side: Side = Side.UPPER
+    applies: bool = True
+    why_not: str | None = None
+    failure_probability: float = 0.0
+    comparator: bool = False
+
+    @property
+    def certifies(self) -> bool:
+        """Whether it may serve as a certificate: an upper bound that applies and is a finite number."""
+        usable = self.applies and self.side is Side.UPPER and not self.comparator
+        return usable and math.isfinite(self.output_change) and self.output_change >= 0
+
+
+def from_log_constant(name: str, log_constant: float, radius: float, scope: Scope, **facts: object) -> Bound:
+    """A bound stated as a Lipschitz constant, given by its natural logarithm; `radius` is the budget's."""
+    log10 = log_constant * LOG10_E
+    change = radius * 10**log10 if log10 < 300 else (0.0 if radius == 0 else math.inf)
+    return Bound(name, log10, change, scope, **facts)  # type: ignore[arg-type]
+
+
+def from_output_change(name: str, output_change: float, radius: float, scope: Scope, **facts: object) -> Bound:
+    """A bound stated as an output change; its constant is that change per radius."""
+    defined = radius > 0 and output_change > 0 and math.isfinite(output_change)
+    log10 = math.log10(output_change / radius) if defined else math.nan if math.isnan(output_change) else -math.inf
+    return Bound(name, log10, output_change, scope, **facts)  # type: ignore[arg-type]
+
+
+def not_applicable(name: str, why_not: str, scope: Scope, side: Side = Side.UPPER) -> Bound:
+    """A theorem whose assumptions are not met."""
+    return Bound(name, math.nan, math.nan, scope, side, applies=False, why_not=why_not)

@@ -1,0 +1,119 @@
+"""The set of inputs over which a global bound speaks, and how the heads of a layer are put together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.mask import Mask, visible
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.budget import Budget, PerToken
+from robust_attn.spectral.norms import HeadNorms
+
+
+@dataclass(frozen=True, eq=False)
+class BallSetting:
+    """All configurations of atoms in the ball of `radius`, with the masses, positions and mask given.
+
+    Constants are with respect to the norm (sum_i weights_i |.|^2)^{1/2} on both sides, times `stretch`, the ratio
+    between the Hilbert radius of the budget and its own radius (sqrt(n) for a per-token budget, else 1).
+    """
+
+    norms: HeadNorms
+    radius: float
+    masses: Float[Tensor, "n"]
+    weights: Float[Tensor, "n"]
+    visible: Float[Tensor, "n n"]
+    mask: Mask
+    rotary: bool
+    budget_radius: float
+    stretch: float
+    per_token: bool
+
+    @classmethod
+    def around(cls, layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Budget) -> BallSetting:
+        """The smallest ball around the origin that holds one sample's atoms wherever the budget lets them go."""
+        reach = measure.points.norm(dim=-1) + budget.reach(measure)
+        return cls.of(layer, norms, measure, budget, radius=float(reach[measure.present].max()))
+
+    @classmethod
+    def of(
+        cls, layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Budget, *, radius: float
+    ) -> BallSetting:
+        """The ball of the radius given, with the masses and positions of one sample."""
+        present = measure.present
+        seen = visible(layer.mask, measure.positions, measure.masses)[present][:, present]
+        hilbert = budget.hilbert_radius(measure)
+        return cls(
+            norms=norms,
+            radius=radius,
+            masses=measure.masses[present].double(),
+            weights=budget.weights(measure)[present].double(),
+            visible=seen.double(),
+            mask=layer.mask,
+            rotary=layer.rotary is not None,
+            budget_radius=budget.radius,
+            stretch=hilbert / budget.radius if budget.radius > 0 else 1.0,
+            per_token=isinstance(budget, PerToken),
+        )
+
+    @property
+    def length(self) -> int:
+        """Number of atoms with mass."""
+        return self.masses.shape[0]
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all atoms have the same mass."""
+        return bool((self.masses == self.masses[0]).all())
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the norm is a multiple of that of L2 of the measure."""
+        ratio = self.weights / self.masses
+        return bool(((ratio - ratio[0]).abs() <= 1e-12 * ratio[0]).all())
+
+    @property
+    def kappa(self) -> Float[Tensor, "heads"]:
+        """Largest |s_ij| of each head, up to what is common to a row."""
+        return self.norms.largest_logit(self.radius)
+
+    @property
+    def key_reach(self) -> Float[Tensor, "heads"]:
+        """Key slope times radius: how much of a value the logits' slope in an attended token can pull along."""
+        return self.norms.key_slope(self.radius) * self.radius
+
+    @property
+    def query_reach(self) -> Float[Tensor, "heads"]:
+        """Query slope times radius: |A| R^2 of each head without rotation."""
+        return self.norms.query_slope(self.radius) * self.radius
+
+    def mixing(self) -> Float[Tensor, "heads"]:
+        """c_h >= max_j sum_i w_i P_ij / w_j for all configurations: how much attention one atom can draw at most.
+
+        P_ij <= m_j / (m_j + (M_i - m_j) e^{-2 kappa}), M_i the mass that row i sees. Equal masses without a mask give
+        n / (1 + (n-1) e^{-2 kappa}), with a causal mask sum_i 1 / (1 + (i-1) e^{-2 kappa}).
+        """
+        seen_mass = self.visible @ self.masses
+        others = (seen_mass[:, None] - self.masses[None, :]).clamp_min(0.0) * self.visible
+        columns = []
+        for kappa in self.kappa:
+            ceiling = self.visible * self.masses / (self.masses + others * torch.exp(-2 * kappa))
+            columns.append(((self.weights @ ceiling) / self.weights).max())
+        return torch.stack(columns)
+
+
+def joined_heads(norms: HeadNorms, log_constants: Float[Tensor, "heads"]) -> float:
+    """log of the layer's constant from those of heads with V = I (theory sheet, 1.6): the smaller of two sums.
+
+    sum_h |W_O^h W_V^h| L_h, and |W_O| (sum_h |W_V^h|^2 L_h^2)^{1/2}.
+    """
+    added = torch.logsumexp(norms.value.log() + log_constants, dim=0)
+    joint = torch.logsumexp(2 * (norms.inner_value.log() + log_constants), dim=0) / 2
+    log_output = math.log(norms.output) if norms.output > 0 else -math.inf
+    return min(float(added), float(joint) + log_output)

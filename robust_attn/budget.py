@@ -1,0 +1,175 @@
+"""Perturbation budgets: a norm on displacement fields and a radius. The output change is measured in the same norm."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.types import UserError
+
+CONTAINS_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Budget(ABC):
+    """All displacements of a measure's atoms whose norm is at most `radius`; padding never moves."""
+
+    radius: float
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.radius) and self.radius >= 0):
+            raise UserError(f"budget.radius must be a finite number that is not negative, got {self.radius}.")
+
+    @abstractmethod
+    def norm(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch"]:
+        """The size of a displacement of inputs or outputs of the measure's atoms."""
+
+    @abstractmethod
+    def norm_gradient(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """A (sub)gradient of `norm` at the field; zero where the field is zero."""
+
+    @abstractmethod
+    def steepest(self, gradient: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """The displacement inside the budget with the largest inner product with `gradient`."""
+
+    @abstractmethod
+    def project(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """A displacement inside the budget nearest to `field` in the budget's own norm."""
+
+    @abstractmethod
+    def weights(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
+        """Weights w such that norm^2 <= sum_i w_i |field_i|^2 for outputs: the Hilbert norm in which bounds work."""
+
+    @abstractmethod
+    def hilbert_radius(self, measure: TokenMeasure) -> float:
+        """The smallest known rho such that sum_i w_i |field_i|^2 <= rho^2 on the whole budget."""
+
+    def contains(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Bool[Tensor, "*batch"]:
+        """Whether a displacement is inside, up to rounding; padding must stay where it is."""
+        still = (torch.where(measure.present[..., None], torch.zeros_like(field), field) == 0).flatten(-2).all(-1)
+        return still & (self.norm(field, measure) <= self.radius * (1 + CONTAINS_TOLERANCE))
+
+    def reach(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
+        """How far each atom can move by itself; zero for padding."""
+        weights = self.weights(measure)
+        radius = self.hilbert_radius(measure)
+        return torch.where(weights > 0, radius * weights.rsqrt(), torch.zeros_like(weights))
+
+    def sample(self, measure: TokenMeasure, generator: torch.Generator) -> Float[Tensor, "*batch n d"]:
+        """A random displacement on the boundary: a standard normal field, scaled."""
+        noise = torch.randn(measure.points.shape, generator=generator, dtype=measure.points.dtype)
+        return self.steepest(noise, measure)
+
+
+class _Hilbert(Budget):
+    """Budgets whose norm is (sum_i w_i |field_i|^2)^{1/2}."""
+
+    def norm(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch"]:
+        """(sum_i w_i |field_i|^2)^{1/2}."""
+        return (self.weights(measure).sqrt()[..., None] * field).flatten(-2).norm(dim=-1)
+
+    def norm_gradient(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """w_i field_i / norm."""
+        size = self.norm(field, measure)[..., None, None]
+        return self.weights(measure)[..., None] * field / torch.where(size > 0, size, torch.ones_like(size))
+
+    def steepest(self, gradient: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """The multiple of gradient_i / w_i of norm `radius`."""
+        weights = self.weights(measure)[..., None]
+        natural = torch.where(weights > 0, gradient / weights.clamp_min(torch.finfo(weights.dtype).tiny), 0.0)
+        size = self.norm(natural, measure)[..., None, None]
+        return self.radius * natural / torch.where(size > 0, size, torch.ones_like(size))
+
+    def project(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """Radial scaling: the nearest point of a ball."""
+        field = torch.where(measure.present[..., None], field, torch.zeros_like(field))
+        size = self.norm(field, measure)[..., None, None]
+        return field * (self.radius / torch.where(size > self.radius, size, torch.full_like(size, self.radius or 1.0)))
+
+    def hilbert_radius(self, measure: TokenMeasure) -> float:  # noqa: ARG002
+        """The radius itself."""
+        return self.radius
+
+
+@final
+@dataclass(frozen=True)
+class Wasserstein(_Hilbert):
+    """(sum_i m_i |field_i|^2)^{1/2} <= radius: the index coupling shows W2(mu, nu) <= radius."""
+
+    kind: ClassVar[str] = "wasserstein"
+
+    def weights(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
+        """The masses."""
+        return measure.masses
+
+
+@final
+@dataclass(frozen=True)
+class Frobenius(_Hilbert):
+    """(sum_i |field_i|^2)^{1/2} <= radius, over the atoms that have mass."""
+
+    kind: ClassVar[str] = "frobenius"
+
+    def weights(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
+        """One for every atom with mass."""
+        return measure.present.to(measure.points.dtype)
+
+
+@final
+@dataclass(frozen=True)
+class PerToken(Budget):
+    """Every atom moves by at most radius; the output change is that of the atom that changes most."""
+
+    kind: ClassVar[str] = "per_token"
+
+    def norm(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch"]:
+        """max_i |field_i| over atoms with mass."""
+        return self._sizes(field, measure).amax(-1)
+
+    def norm_gradient(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """The unit vector of the largest row, zero elsewhere."""
+        sizes = self._sizes(field, measure)
+        largest = torch.nn.functional.one_hot(sizes.argmax(-1), sizes.shape[-1]).to(field.dtype)
+        safe = torch.where(sizes > 0, sizes, torch.ones_like(sizes))
+        return field * (largest / safe)[..., None]
+
+    def steepest(self, gradient: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """Every atom moves by radius along its own gradient."""
+        sizes = self._sizes(gradient, measure)
+        factor = torch.where(sizes > 0, self.radius / torch.where(sizes > 0, sizes, torch.ones_like(sizes)), 0.0)
+        return gradient * factor[..., None]
+
+    def project(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """Every atom scaled back to radius by itself."""
+        field = torch.where(measure.present[..., None], field, torch.zeros_like(field))
+        sizes = self._sizes(field, measure)[..., None]
+        return field * (
+            self.radius / torch.where(sizes > self.radius, sizes, torch.full_like(sizes, self.radius or 1.0))
+        )
+
+    def weights(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
+        """One for every atom with mass: the largest row is below the Frobenius norm."""
+        return measure.present.to(measure.points.dtype)
+
+    def hilbert_radius(self, measure: TokenMeasure) -> float:
+        """radius sqrt(n), n the largest number of atoms with mass."""
+        return self.radius * math.sqrt(int(measure.present.sum(-1).max()))
+
+    def reach(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
+        """The radius."""
+        return self.radius * measure.present.to(measure.points.dtype)
+
+    def _sizes(self, field: Tensor, measure: TokenMeasure) -> Tensor:
+        sizes = field.norm(dim=-1)
+        return torch.where(measure.present, sizes, torch.zeros_like(sizes))
+
+
+BUDGETS: dict[str, type[Budget]] = {budget.kind: budget for budget in (Wasserstein, Frobenius, PerToken)}

@@ -1,0 +1,171 @@
+"""Certificates: every bound that speaks about a layer, a measure and a budget, and the smallest that applies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.bounds import paper, sharp
+from robust_attn.bounds.ball import BallNorms, ball_norms
+from robust_attn.bounds.bound import Bound, Side, from_output_change, not_applicable
+from robust_attn.bounds.setting import BallSetting
+from robust_attn.budget import Budget, PerToken
+from robust_attn.spectral.lanczos import LipschitzEstimate
+from robust_attn.spectral.lipschitz import local_lipschitz
+from robust_attn.spectral.norms import HeadNorms, head_norms
+from robust_attn.types import Scope, Verdict
+
+HULL = "local.hull"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """No perturbation in the budget changes the layer's output by more than `output_change`, by the bound named.
+
+    It fails with at most `failure_probability`, zero unless a Lanczos value entered. `bounds` shows all the others.
+    """
+
+    bound: str | None
+    output_change: float
+    failure_probability: float
+    bounds: tuple[Bound, ...]
+
+    def named(self, name: str) -> Bound:
+        """One of the bounds, by name."""
+        return next(bound for bound in self.bounds if bound.name == name)
+
+
+def certify(
+    layer: AttentionLayer,
+    measure: TokenMeasure,
+    budget: Budget,
+    *,
+    generator: torch.Generator | None = None,
+    deterministic: bool = False,
+) -> Certificate:
+    """The certificate of one measure. `deterministic` leaves out what holds only with high probability."""
+    batched = TokenMeasure(measure.points[None], measure.masses[None], measure.positions[None])
+    estimate = None
+    if not deterministic:
+        weights = budget.weights(batched)
+        estimate = local_lipschitz(layer, batched, weights=weights, generator=generator)
+    return certify_batch(layer, batched, budget, lipschitz=estimate)[0]
+
+
+def certify_batch(
+    layer: AttentionLayer,
+    measure: TokenMeasure,
+    budget: Budget,
+    *,
+    lipschitz: LipschitzEstimate | None,
+    norms: HeadNorms | None = None,
+) -> tuple[Certificate, ...]:
+    """Certificates of every sample, in float64. `lipschitz` must be the local constant of this very measure.
+
+    A constant of the unsplit tokens does not do for a split measure: use `split_lipschitz` for that.
+    """
+    layer, measure = layer.to(torch.float64), measure.to(torch.float64)
+    norms = head_norms(layer) if norms is None else norms
+    local, centre = ball_norms(layer, norms, measure, (budget, type(budget)(0.0)))
+    return tuple(
+        _smallest(
+            (
+                *_global_bounds(layer, norms, measure.sample(index), budget),
+                *_local_bounds(measure.sample(index), budget, _sample_values(local, centre, lipschitz, index)),
+            )
+        )
+        for index in range(measure.points.shape[0])
+    )
+
+
+def verdict(observed: float, rounding: float, certificate: Certificate) -> Verdict:
+    """HOLDS only for finite numbers, an observed change within the certificate, and a certificate below the hull."""
+    certified = certificate.output_change
+    if not (math.isfinite(observed) and math.isfinite(rounding) and math.isfinite(certified)):
+        return Verdict.UNKNOWN
+    if observed - rounding > certified:
+        return Verdict.VIOLATED
+    return Verdict.VACUOUS if certificate.bound == HULL else Verdict.HOLDS
+
+
+def _global_bounds(layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Budget) -> tuple[Bound, ...]:
+    ball = BallSetting.around(layer, norms, measure, budget)
+    lower = "it is stated for one head with V = I"
+    return (
+        paper.discrete_upper(ball),
+        paper.mean_field_upper(ball),
+        paper.masked_mean_field_upper(ball),
+        not_applicable("paper.discrete_lower", lower, Scope.GLOBAL, Side.LOWER),
+        not_applicable("paper.mean_field_lower", lower, Scope.GLOBAL, Side.LOWER),
+        sharp.unified_upper(ball),
+        sharp.half_square_upper(ball),
+        sharp.token_max_upper(ball),
+    )
+
+
+@dataclass(frozen=True)
+class _LocalValues:
+    """One sample's numbers: constants at the tokens (exact with high probability, and closed form) and on the ball."""
+
+    lipschitz_upper: float | None
+    failure_probability: float
+    closed_form: float
+    closed_form_on_ball: float
+    curvature: float
+    hull_rows: torch.Tensor
+
+
+def _sample_values(
+    local: BallNorms, centre: BallNorms, lipschitz: LipschitzEstimate | None, index: int
+) -> _LocalValues:
+    return _LocalValues(
+        lipschitz_upper=None if lipschitz is None else float(lipschitz.upper[index]),
+        failure_probability=0.0 if lipschitz is None else lipschitz.failure_probability,
+        closed_form=float(centre.closed_form[index]),
+        closed_form_on_ball=float(local.closed_form[index]),
+        curvature=float(local.curvature[index]),
+        hull_rows=local.hull_rows[index],
+    )
+
+
+def _local_bounds(measure: TokenMeasure, budget: Budget, values: _LocalValues) -> tuple[Bound, ...]:
+    """Taylor with remainder from two first-order constants, the mean-value bound, and the hull."""
+    eps = budget.hilbert_radius(measure)
+    remainder = eps**2 / 2 * values.curvature
+
+    def found(name: str, change: float, probability: float = 0.0) -> Bound:
+        return from_output_change(name, change, budget.radius, Scope.BALL, failure_probability=probability)
+
+    if values.lipschitz_upper is None:
+        why_not = "only deterministic bounds were asked for"
+        second_order = not_applicable("local.second_order", why_not, Scope.BALL)
+    else:
+        change = eps * values.lipschitz_upper + remainder
+        second_order = found("local.second_order", change, values.failure_probability)
+    return (
+        second_order,
+        found("local.second_order_deterministic", eps * values.closed_form + remainder),
+        found("local.ball", eps * values.closed_form_on_ball),
+        found(HULL, _hull(measure, budget, values.hull_rows)),
+    )
+
+
+def _hull(measure: TokenMeasure, budget: Budget, rows: torch.Tensor) -> float:
+    """Rows put together as the budget's norm does."""
+    if isinstance(budget, PerToken):
+        return float(rows[measure.present].max())
+    return float((budget.weights(measure) * rows**2).sum().sqrt())
+
+
+def _smallest(bounds: Sequence[Bound]) -> Certificate:
+    """The smallest bound that may certify. Not a number if there is none, or if one that applies is not a number."""
+    usable = [bound for bound in bounds if bound.certifies]
+    if not usable or any(bound.applies and math.isnan(bound.output_change) for bound in bounds):
+        return Certificate(None, math.nan, 0.0, tuple(bounds))
+    best = min(usable, key=lambda bound: bound.output_change)
+    return Certificate(best.name, best.output_change, best.failure_probability, tuple(bounds))

@@ -1,0 +1,332 @@
+"""Settings: the schema of every configuration group, and their translation into validated plain values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from robust_attn.types import UserError
+
+DTYPES = ("float64", "float32")
+DEVICES = ("auto", "cpu")
+WANDB_MODES = ("offline", "online", "disabled")
+
+
+@dataclass
+class ModelSchema:
+    """`weights` is auto, random, pretrained or a folder; `sizes` are configuration values for random weights."""
+
+    name: str = MISSING
+    weights: str = "auto"
+    sizes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class ProseSchema:
+    """English from the documentation topics that every Python ships."""
+
+    name: str = "prose"
+
+
+@dataclass
+class TextSchema:
+    """A UTF-8 text file."""
+
+    path: str = MISSING
+    name: str = "text"
+
+
+@dataclass
+class HubSchema:
+    """A text column of a Hugging Face data set."""
+
+    dataset: str = "fancyzhx/ag_news"
+    split: str = "test"
+    column: str = "text"
+    name: str = "hub"
+
+
+@dataclass
+class GaussianSchema:
+    """Standard normal tokens times `scale`."""
+
+    scale: float = 1.0
+    name: str = "gaussian"
+
+
+@dataclass
+class SphereSchema:
+    """Tokens uniform on a sphere; without a radius, that of the layer's normalisation."""
+
+    radius: float | None = None
+    name: str = "sphere"
+
+
+@dataclass
+class DigitsSchema:
+    """The digits that scikit-learn ships, for image models."""
+
+    name: str = "digits"
+
+
+@dataclass
+class ImagesSchema:
+    """A folder of images, for image models."""
+
+    path: str = MISSING
+    name: str = "images"
+
+
+@dataclass
+class MoveSchema:
+    """Projected ascent."""
+
+    steps: int = 30
+    restarts: int = 1
+    name: str = "move"
+
+
+@dataclass
+class MassSplitSchema:
+    """Duplicate, then ascend on the copies."""
+
+    copies: int = 2
+    steps: int = 30
+    restarts: int = 1
+    name: str = "mass_split"
+
+
+@dataclass
+class LinearSchema:
+    """The top singular direction."""
+
+    name: str = "linear"
+
+
+@dataclass
+class RandomSchema:
+    """The best of some random displacements."""
+
+    trials: int = 16
+    name: str = "random"
+
+
+@dataclass
+class NoneSchema:
+    """Nothing: no attack, or no tracker."""
+
+    name: str = "none"
+
+
+@dataclass
+class BudgetSchema:
+    """The norm and the radius."""
+
+    kind: str = MISSING
+    radius: float = 0.01
+
+
+@dataclass
+class WandbSchema:
+    """Weights & Biases: offline, online or disabled."""
+
+    name: str = "wandb"
+    mode: str = "offline"
+    project: str = "robust_attn"
+
+
+@dataclass
+class AttackTaskSchema:
+    """Attack, certify, report."""
+
+    name: str = "attack"
+
+
+@dataclass
+class CertifyTaskSchema:
+    """Certificates of every layer and, with `heads`, of every head."""
+
+    name: str = "certify"
+    heads: bool = True
+
+
+@dataclass
+class LipschitzTaskSchema:
+    """Local Lipschitz constant against the number of tokens."""
+
+    name: str = "lipschitz"
+    lengths: list[int] = field(default_factory=lambda: [2, 4, 8, 16, 32, 64])
+
+
+@dataclass
+class WorstCaseTaskSchema:
+    """Search for the tokens in a ball with the largest local Lipschitz constant; without a radius, the layer's own."""
+
+    name: str = "worst_case"
+    radius: float | None = None
+    steps: int = 60
+    restarts: int = 2
+
+
+@dataclass
+class CertificateSchema:
+    """How certificates are computed."""
+
+    deterministic: bool = False
+    failure_probability: float = 1e-9
+    lanczos_steps: int = 64
+
+
+@dataclass
+class RunSchema:
+    """Everything a run is told."""
+
+    task: Any = MISSING
+    model: ModelSchema = MISSING
+    data: Any = MISSING
+    attack: Any = MISSING
+    budget: BudgetSchema = MISSING
+    tracker: Any = MISSING
+    layers: Any = "all"
+    tokens: int = 32
+    samples: int = 4
+    seed: int = 0
+    device: str = "auto"
+    dtype: str = "float64"
+    certificate: CertificateSchema = field(default_factory=CertificateSchema)
+
+
+SCHEMAS: dict[str, dict[str, type]] = {
+    "schema": {"run": RunSchema, "model": ModelSchema, "budget": BudgetSchema},
+    "schema/data": {
+        "prose": ProseSchema,
+        "text": TextSchema,
+        "hub": HubSchema,
+        "gaussian": GaussianSchema,
+        "sphere": SphereSchema,
+        "digits": DigitsSchema,
+        "images": ImagesSchema,
+    },
+    "schema/attack": {
+        "move": MoveSchema,
+        "mass_split": MassSplitSchema,
+        "linear": LinearSchema,
+        "random": RandomSchema,
+        "none": NoneSchema,
+    },
+    "schema/tracker": {"wandb": WandbSchema, "none": NoneSchema},
+    "schema/task": {
+        "attack": AttackTaskSchema,
+        "certify": CertifyTaskSchema,
+        "lipschitz": LipschitzTaskSchema,
+        "worst_case": WorstCaseTaskSchema,
+    },
+}
+
+
+def register_schemas() -> None:
+    """Make every group's schema known to Hydra, so that typos and wrong types are errors."""
+    store = ConfigStore.instance()
+    for group, schemas in SCHEMAS.items():
+        for name, schema in schemas.items():
+            store.store(group=group, name=name, node=schema)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Validated settings; `groups` holds the chosen option of each group as plain values."""
+
+    task: dict[str, Any]
+    model: dict[str, Any]
+    data: dict[str, Any]
+    attack: dict[str, Any]
+    budget: dict[str, Any]
+    tracker: dict[str, Any]
+    certificate: dict[str, Any]
+    layers: tuple[int, ...] | None
+    tokens: int
+    samples: int
+    seed: int
+    dtype: str
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """The configuration as nested plain values, interpolations resolved."""
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def settings_from(config: DictConfig) -> Settings:
+    """Validated settings, or a UserError of one sentence that says what was expected and what came."""
+    values = plain(config)
+    for name in ("tokens", "samples"):
+        _at_least(name, values[name], 1)
+    _one_of("dtype", values["dtype"], DTYPES)
+    _one_of("device", values["device"], DEVICES)
+    _non_negative("budget.radius", values["budget"]["radius"])
+    for name in ("steps", "restarts", "trials", "copies"):
+        if name in values["attack"]:
+            _at_least(f"attack.{name}", values["attack"][name], 0 if name in ("restarts", "steps") else 1)
+    if values["tracker"]["name"] == "wandb":
+        _one_of("tracker.mode", values["tracker"]["mode"], WANDB_MODES)
+    _certificate(values["certificate"])
+    _task(values["task"])
+    names = (
+        "task",
+        "model",
+        "data",
+        "attack",
+        "budget",
+        "tracker",
+        "certificate",
+        "tokens",
+        "samples",
+        "seed",
+        "dtype",
+    )
+    return Settings(layers=_layers(values["layers"]), **{name: values[name] for name in names})
+
+
+def _certificate(values: dict[str, Any]) -> None:
+    _at_least("certificate.lanczos_steps", values["lanczos_steps"], 1)
+    probability = values["failure_probability"]
+    if not 0 < probability < 1:
+        raise UserError(f"certificate.failure_probability must lie between 0 and 1, got {probability}.")
+
+
+def _task(values: dict[str, Any]) -> None:
+    for length in values.get("lengths", ()):
+        _at_least("task.lengths", length, 1)
+    if "lengths" in values and len(set(values["lengths"])) < 2:
+        raise UserError(f"task.lengths needs at least two different lengths, got {values['lengths']}.")
+    if values.get("radius") is not None:
+        _non_negative("task.radius", values["radius"])
+
+
+def _layers(value: Any) -> tuple[int, ...] | None:
+    if value == "all":
+        return None
+    layers = [value] if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(layers, list) or not layers or not all(type(layer) is int for layer in layers):
+        raise UserError(f"layers must be 'all' or a list of layer numbers such as [0,5], got {value!r}.")
+    return tuple(dict.fromkeys(layers))
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise UserError(f"{name} must be at least {least}, got {value}.")
+
+
+def _non_negative(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise UserError(f"{name} must be a finite number that is not negative, got {value}.")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UserError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")

@@ -1,0 +1,153 @@
+"""Where the input of a layer comes from: one small class per kind, one function for all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.data import images, synthetic, text
+from robust_attn.data.hub import hub_text
+from robust_attn.models.model import AttentionModel
+from robust_attn.types import UserError
+
+
+@dataclass(frozen=True)
+class Prose:
+    """English technical prose that any Python ships."""
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A UTF-8 file."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class HubText:
+    """A column of a Hugging Face data set."""
+
+    dataset: str
+    split: str = "train"
+    column: str = "text"
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Standard normal points times `scale`, put at the layer directly."""
+
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """Points uniform on a sphere, put at the layer directly; by default of the layer's own input radius."""
+
+    radius: float | None = None
+
+
+@dataclass(frozen=True)
+class Digits:
+    """scikit-learn's handwritten digits."""
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """The images in a folder."""
+
+    path: str
+
+
+Source = Prose | TextFile | HubText | Gaussian | Sphere | Digits | ImageFolder
+
+
+def layer_inputs(
+    source: Source,
+    model: AttentionModel,
+    *,
+    layers: Sequence[int],
+    tokens: int,
+    samples: int,
+    generator: torch.Generator,
+) -> dict[int, TokenMeasure]:
+    """The input of each of the layers as a uniform measure batched over samples.
+
+    Text and images run through the whole model; an image has as many tokens as the model makes of it, so `tokens` is
+    ignored for images. Gaussian and sphere points are put at the layer directly, the same draws at every layer; only
+    they use the generator, and they may be longer than the model's positions reach.
+    """
+    match source:
+        case Gaussian() | Sphere():
+            return _synthetic(source, model, layers, tokens=tokens, samples=samples, generator=generator)
+        case Digits() | ImageFolder():
+            return model.inputs_at(layers, _pixels(source, model, samples))
+        case Prose() | TextFile() | HubText():
+            if model.takes_images:
+                raise UserError(f"{model.name} reads images, not text: use data=digits, a folder of images or gaussian")
+            if model.max_tokens is not None and tokens > model.max_tokens:
+                raise UserError(f"{model.name} reads at most {model.max_tokens} tokens, got tokens={tokens}")
+            return model.inputs_at(layers, text.windows(model.encode(_text(source)), tokens, samples))
+
+
+def _text(source: Prose | TextFile | HubText) -> str:
+    match source:
+        case Prose():
+            return text.prose()
+        case TextFile(path):
+            return text.read_text(Path(path).expanduser())
+        case HubText(dataset, split, column):
+            return hub_text(dataset, split, column)
+
+
+def _pixels(source: Digits | ImageFolder, model: AttentionModel, samples: int) -> Tensor:
+    if model.image_shape is None:
+        raise UserError(f"{model.name} reads text, not images: use data=prose, a text file or gaussian")
+    if isinstance(source, Digits):
+        return images.digits(samples, model.image_shape)
+    return images.image_folder(Path(source.path).expanduser(), samples, model.image_shape)
+
+
+def _synthetic(
+    source: Gaussian | Sphere,
+    model: AttentionModel,
+    layers: Sequence[int],
+    *,
+    tokens: int,
+    samples: int,
+    generator: torch.Generator,
+) -> dict[int, TokenMeasure]:
+    """Every layer starts from the same state of the generator: its points do not depend on which others are asked."""
+    if tokens < 1 or samples < 1:
+        raise UserError(f"tokens and samples must be at least 1, got {tokens} and {samples}")
+    start = generator.get_state()
+    measures = {}
+    for index in layers:
+        generator.set_state(start)
+        measures[index] = TokenMeasure.uniform(_points(source, model, index, (samples, tokens), generator))
+    return measures
+
+
+def _points(
+    source: Gaussian | Sphere, model: AttentionModel, index: int, size: tuple[int, int], generator: torch.Generator
+) -> Float[Tensor, "samples tokens width"]:
+    layer = model.layer(index)
+    if isinstance(source, Gaussian):
+        scale = _positive(source.scale, "scale")
+        return synthetic.gaussian(*size, layer.width, generator, layer.dtype, scale=scale)
+    radius = layer.input_radius if source.radius is None else source.radius
+    if radius is None:
+        raise UserError(f"layer {index} of {model.name} has no known input radius; give one (data.radius=...)")
+    return synthetic.sphere(*size, layer.width, generator, layer.dtype, radius=_positive(radius, "radius"))
+
+
+def _positive(value: float, name: str) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise UserError(f"{name} must be positive and finite, got {value}")
+    return value

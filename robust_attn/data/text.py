@@ -1,0 +1,46 @@
+"""English text, and token ids cut into windows of exactly the length asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from robust_attn.types import UserError
+
+
+def prose() -> str:
+    """The language reference that every CPython ships for `help()`, topics in alphabetical order."""
+    from pydoc_data.topics import topics
+
+    return "\n\n".join(topics[name] for name in sorted(topics))
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file that has some."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not text.strip():
+        raise UserError(f"{path} has no text")
+    return text
+
+
+def windows(ids: Sequence[int], tokens: int, samples: int) -> Int[Tensor, "samples tokens"]:
+    """`samples` stretches of exactly `tokens` consecutive ids, none overlapping, spread evenly over the stream."""
+    if tokens < 1 or samples < 1:
+        raise UserError(f"tokens and samples must be at least 1, got {tokens} and {samples}")
+    needed = tokens * samples
+    if len(ids) < needed:
+        raise UserError(
+            f"the text has {len(ids)} tokens, but {samples} samples of {tokens} tokens need {needed}: "
+            "ask for fewer or shorter samples, or give more text"
+        )
+    starts = [sample * (len(ids) // samples) for sample in range(samples)]
+    return torch.tensor([list(ids[start : start + tokens]) for start in starts], dtype=torch.int64)

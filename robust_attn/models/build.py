@@ -1,0 +1,121 @@
+"""Modules out of sizes or folders: always on the CPU, in evaluation mode, without touching the global random state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from robust_attn.models.catalog import ModelSpec
+from robust_attn.models.folder import has_tokenizer
+from robust_attn.models.quiet import quiet_transformers, reason
+from robust_attn.models.registry import adapter_for
+from robust_attn.models.toy import ToyConfig, ToyTransformer
+from robust_attn.types import UserError
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """torch's default generator of the CPU starts at `seed` inside and is as it was before afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def random_module(spec: ModelSpec, sizes: Mapping[str, Any], *, seed: int, dtype: torch.dtype) -> nn.Module:
+    """The architecture with freshly drawn weights: drawn in float32, so every precision has the same ones."""
+    config = _config(spec, sizes)
+    try:
+        with seeded(seed), quiet_transformers():
+            module = _fresh(config)
+    except Exception as error:
+        raise UserError(f"{spec.name} cannot be built with sizes {dict(sizes)}: {reason(error)}") from error
+    return _prepared(module, dtype)
+
+
+def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
+    """The model in a folder that was checked before; no weight of it may be missing or have another shape."""
+    from transformers import AutoConfig, AutoModel
+
+    try:
+        with seeded(0), quiet_transformers():
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            module, info = AutoModel.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                attn_implementation="sdpa",
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **adapter_for(config.model_type).construction,
+            )
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"the weights in {folder} cannot be loaded: {reason(error)}") from error
+    absent = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
+    if absent:
+        raise UserError(f"the weights in {folder} lack {len(absent)} parameters of the model, for example {absent[0]}")
+    return _prepared(module, dtype)
+
+
+def tokenizer_in(folder: Path) -> Any | None:
+    """The folder's tokenizer, None if it has no files of one."""
+    from transformers import AutoTokenizer
+
+    if not has_tokenizer(folder):
+        return None
+    try:
+        with quiet_transformers():
+            return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise UserError(f"the tokenizer in {folder} cannot be loaded: {reason(error)}") from error
+
+
+def _config(spec: ModelSpec, sizes: Mapping[str, Any]) -> Any:
+    """The spec's configuration with `sizes` over it; a size may be given under either of its names."""
+    if spec.architecture == ToyConfig.model_type:
+        made: type[Any] = ToyConfig
+        known = set(ToyConfig.__dataclass_fields__)
+        aliases: Mapping[str, str] = {}
+    else:
+        from transformers import CONFIG_MAPPING
+
+        made = CONFIG_MAPPING[spec.architecture]
+        aliases = made.attribute_map
+        known = set(made().to_dict()) | set(aliases)
+    unknown = sorted(set(sizes) - known)
+    if unknown:
+        raise UserError(f"{spec.name} has no size called {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    merged = {aliases.get(name, name): value for name, value in (*spec.sizes.items(), *sizes.items())}
+    try:
+        return made(**merged)
+    except Exception as error:
+        raise UserError(f"{spec.name} refuses the sizes {dict(sizes)}: {reason(error)}") from error
+
+
+def _fresh(config: Any) -> nn.Module:
+    if isinstance(config, ToyConfig):
+        return ToyTransformer(config)
+    import transformers
+
+    auto: Any = transformers.AutoModel
+    options = adapter_for(config.model_type).construction
+    module: nn.Module = auto.from_config(config, dtype=torch.float32, attn_implementation="sdpa", **options)
+    return module
+
+
+def _prepared(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Parameters in the precision asked for; buffers (rotary frequencies) stay in float32, as the models expect."""
+    for parameter in module.parameters():
+        parameter.data = parameter.data.to(dtype)
+    config: Any = module.config
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    return module.eval().requires_grad_(False)

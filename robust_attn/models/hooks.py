@@ -1,0 +1,54 @@
+"""Watching the inputs and outputs of modules while the whole model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """First inputs of the sources and first outputs of the sinks, in the order the modules were given."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+def watch(
+    model: nn.Module,
+    batch: Tensor,
+    *,
+    sources: Sequence[nn.Module] = (),
+    sinks: Sequence[nn.Module] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Watched:
+    """One pass of the whole model without gradients; `options` are passed to it beside the batch."""
+    inputs: dict[int, Tensor] = {}
+    outputs: dict[int, Tensor] = {}
+
+    def keep_input(index: int) -> Any:
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            inputs[index] = (args[0] if args else kwargs["hidden_states"]).detach()
+
+        return hook
+
+    def keep_output(index: int) -> Any:
+        def hook(_module: nn.Module, _args: Any, output: Any) -> None:
+            outputs[index] = (output[0] if isinstance(output, tuple) else output).detach()
+
+        return hook
+
+    with ExitStack() as stack, torch.no_grad():
+        for index, module in enumerate(sources):
+            stack.enter_context(module.register_forward_pre_hook(keep_input(index), with_kwargs=True))
+        for index, module in enumerate(sinks):
+            stack.enter_context(module.register_forward_hook(keep_output(index)))
+        model(batch, **(options or {}))
+    return Watched(
+        tuple(inputs[index] for index in range(len(sources))), tuple(outputs[index] for index in range(len(sinks)))
+    )

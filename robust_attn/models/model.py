@@ -1,0 +1,120 @@
+"""A loaded model: its attention layers, and what arrives at them when it reads text or images."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor, nn
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.models.adapter import AttachedLayer
+from robust_attn.models.hooks import watch
+from robust_attn.models.weights import WeightsOrigin
+from robust_attn.types import UserError
+
+WORDS = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionModel:
+    """A model whose layers have been compared with its own forward pass; `differences` are the relative ones found.
+
+    `vocabulary` is None for a model of images, `image_shape` (channels, height, width) None for a model of text;
+    `max_tokens` is None where positions have no limit.
+    """
+
+    name: str
+    architecture: str
+    origin: WeightsOrigin
+    module: nn.Module
+    attached: tuple[AttachedLayer, ...]
+    differences: tuple[float, ...]
+    max_tokens: int | None
+    vocabulary: int | None
+    image_shape: tuple[int, int, int] | None
+    tokenizer: Any | None
+
+    @property
+    def layers(self) -> int:
+        """Number of attention layers."""
+        return len(self.attached)
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether a batch is pixels rather than token ids."""
+        return self.image_shape is not None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        return next(self.module.parameters()).dtype
+
+    def layer(self, index: int) -> AttentionLayer:
+        """Attention layer `index`, counted from 0."""
+        return self._attached(index).weights
+
+    def inputs_at(self, layers: Sequence[int], batch: Shaped[Tensor, "samples ..."]) -> dict[int, TokenMeasure]:
+        """The inputs of the layers, from one pass of the whole model: uniform measures batched over samples.
+
+        `batch` is token ids [samples, n] or pixel values [samples, channels, height, width].
+        """
+        sources = [self._attached(index).source for index in layers]
+        watched = watch(self.module, self._checked(batch), sources=sources)
+        return {index: TokenMeasure.uniform(points) for index, points in zip(layers, watched.inputs, strict=True)}
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of the text without special tokens.
+
+        Without a tokenizer, which random weights do not have: words and punctuation marks, each with the id
+        first + crc32(word) mod (vocabulary - first), where `first` leaves out the padding id and those before it.
+        """
+        if self.vocabulary is None:
+            raise UserError(f"{self.name} reads images, not text")
+        if self.tokenizer is not None:
+            ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
+            return ids
+        first = _first_usable(self.module.config, self.vocabulary)
+        return [first + zlib.crc32(word.encode()) % (self.vocabulary - first) for word in WORDS.findall(text)]
+
+    def tokens_at(self, layer: int, text: str) -> TokenMeasure:
+        """The input of a layer when the model reads the text: one sample, points [n, d]."""
+        ids = self.encode(text)
+        if not ids:
+            raise UserError("the text has no tokens")
+        return self.inputs_at([layer], torch.tensor([ids]))[layer].sample(0)
+
+    def _attached(self, index: int) -> AttachedLayer:
+        if not 0 <= index < self.layers:
+            raise UserError(f"{self.name} has no layer {index}; its layers are 0 to {self.layers - 1}")
+        return self.attached[index]
+
+    def _checked(self, batch: Tensor) -> Tensor:
+        device = next(self.module.parameters()).device
+        if self.image_shape is not None:
+            if tuple(batch.shape[1:]) != self.image_shape or not batch.is_floating_point():
+                raise UserError(f"{self.name} reads images of shape {self.image_shape}, got {tuple(batch.shape[1:])}")
+            return batch.to(device, self.dtype)
+        if batch.ndim != 2 or batch.is_floating_point():
+            raise UserError(f"{self.name} reads token ids [samples, tokens], got {tuple(batch.shape)} of {batch.dtype}")
+        if self.max_tokens is not None and batch.shape[1] > self.max_tokens:
+            raise UserError(f"{self.name} reads at most {self.max_tokens} tokens, got {batch.shape[1]}")
+        if (
+            self.vocabulary is not None
+            and batch.numel()
+            and not 0 <= int(batch.min()) <= int(batch.max()) < self.vocabulary
+        ):
+            raise UserError(f"token ids must be below the vocabulary of {self.vocabulary}, got {int(batch.max())}")
+        return batch.to(device, torch.int64)
+
+
+def _first_usable(config: Any, vocabulary: int) -> int:
+    """One past the padding id if that is among the first ids, else 0; RoBERTa gives padding no position."""
+    padding = getattr(config, "pad_token_id", None)
+    return padding + 1 if padding is not None and padding + 1 < min(vocabulary, 100) else 0

@@ -1,0 +1,86 @@
+"""What a perturbation did: project it into its budget, check that, measure both sides. Attacks are not trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.budget import Budget
+
+ROUNDING_UNITS = 64
+
+
+class BudgetExceededError(RuntimeError):
+    """A displacement left its budget after projection: a bug, never a result."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """One measure, the same measure perturbed inside the budget, and how far the layer's output moved; per sample.
+
+    Changes are in the budget's norm, atom by atom. `rounding` is what float arithmetic may have added to
+    `output_change`; W2 distances are exact optimal transport, at most the changes in the averaged norm.
+    """
+
+    base: TokenMeasure
+    measure: TokenMeasure
+    input_change: Float[Tensor, "*batch"]
+    output_change: Float[Tensor, "*batch"]
+    rounding: Float[Tensor, "*batch"]
+    w2_input: Float[Tensor, "*batch"]
+    w2_output: Float[Tensor, "*batch"]
+
+    @property
+    def gain(self) -> Float[Tensor, "*batch"]:
+        """Output change per input change; NaN where nothing moved."""
+        return self.output_change / self.input_change
+
+    @property
+    def w2_gain(self) -> Float[Tensor, "*batch"]:
+        """W2 of the outputs per W2 of the inputs; NaN where nothing moved."""
+        return self.w2_output / self.w2_input
+
+
+def observe(
+    layer: AttentionLayer, base: TokenMeasure, points: Float[Tensor, "*batch n d"], budget: Budget
+) -> Observation:
+    """Project `points` into the budget around `base`, make sure of it, and measure what the layer does."""
+    displacement = budget.project(points - base.points, base)
+    if not bool(budget.contains(displacement, base).all()):
+        raise BudgetExceededError(f"the projected displacement exceeds the {budget.kind} budget {budget.radius}")
+    measure = base.with_points(base.points + displacement)
+    before, after = layer(base), layer(measure)
+    moved = measure.points - base.points
+    unit = torch.finfo(before.dtype).eps * ROUNDING_UNITS
+    return Observation(
+        base=base,
+        measure=measure,
+        input_change=budget.norm(moved, base),
+        output_change=budget.norm(after - before, base),
+        rounding=unit * (budget.norm(before, base) + budget.norm(after, base)),
+        w2_input=wasserstein_distance(base.points, measure.points, base.masses),
+        w2_output=wasserstein_distance(before, after, base.masses),
+    )
+
+
+def wasserstein_distance(
+    first: Float[Tensor, "*batch n d"], second: Float[Tensor, "*batch n d"], masses: Float[Tensor, "*batch n"]
+) -> Float[Tensor, "*batch"]:
+    """W2 between two measures with the same masses, by POT's exact solver (network simplex)."""
+    import ot
+
+    if not bool(torch.isfinite(first).all() and torch.isfinite(second).all()):
+        return torch.full(masses.shape[:-1], torch.nan, dtype=masses.dtype)
+    distances = []
+    flat = zip(first.reshape(-1, *first.shape[-2:]), second.reshape(-1, *second.shape[-2:]), strict=True)
+    for (left, right), mass in zip(flat, masses.reshape(-1, masses.shape[-1]), strict=True):
+        cost = torch.cdist(left.double(), right.double(), compute_mode="donot_use_mm_for_euclid_dist") ** 2
+        weights = mass.double() / mass.double().sum()
+        squared = ot.emd2(weights.numpy(), weights.numpy(), cost.numpy(), numItermax=1_000_000)
+        distances.append(max(float(squared), 0.0) ** 0.5)
+    return torch.tensor(distances, dtype=masses.dtype).reshape(masses.shape[:-1])

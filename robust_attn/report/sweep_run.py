@@ -1,0 +1,23 @@
+"""One run as a line of a comparison."""
+
+from dataclasses import dataclass
+
+from robust_attn.types import Verdict
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One line of the comparison: what was set, and the worst that was found."""
+
+    label: str
+    settings: dict[str, str]
+    status: str
+    message: str
+    records: int
+    observed: float | None
+    gain: float | None
+    certified: float | None
+    tightness: float | None
+    counts: dict[Verdict, int]
+    verdict: Verdict
+    link: str

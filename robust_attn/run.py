@@ -1,0 +1,196 @@
+"""One run: load, attack and certify layer by layer, write every record at once, report. The place where I/O happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from robust_attn.attacks.worst_case import WorstCaseSearch
+from robust_attn.build import attack_from, budget_from, source_from
+from robust_attn.config import Settings
+from robust_attn.data.source import Gaussian, layer_inputs
+from robust_attn.environment import environment, peak_memory_gb
+from robust_attn.models import AttentionModel, load_model
+from robust_attn.pipeline import (
+    CertificateOptions,
+    LayerJob,
+    attack_records,
+    certify_records,
+    fitted_exponents,
+    generator_for,
+    lipschitz_records,
+    worst_case_records,
+)
+from robust_attn.record import Subject, worst_verdict
+from robust_attn.report import write_report
+from robust_attn.run_folder import ENVIRONMENT, SUMMARY, RunFolder
+from robust_attn.terminal import closing_table, lipschitz_table, progress_bar
+from robust_attn.tracking import Tracker, make_tracker
+from robust_attn.types import ExitStatus, Outcome, UserError, Verdict
+
+
+def execute(settings: Settings, config: dict[str, Any], path: Path, console: Console) -> Outcome:
+    """Do the task in a folder of its own. Whatever happens, what was recorded stays and the summary says the end."""
+    started = time.monotonic()
+    folder = RunFolder.claim(path)
+    tracker = make_tracker(settings.tracker["name"], settings.tracker.get("mode", "offline"), _project(settings))
+    tracker.start(path, config, path.name, path.parent.name)
+    records: list[dict[str, Any]] = []
+    outcome, state = Outcome(ExitStatus.FAILED, "stopped before it ended"), "failed"
+    try:
+        for record in _records(settings, folder, console):
+            folder.append(record)
+            records.append(record)
+            tracker.record(record)
+        outcome, state = _judged(records), "complete"
+    except UserError as error:
+        outcome = Outcome(ExitStatus.WRONG_CONFIGURATION, str(error))
+    except KeyboardInterrupt:
+        outcome, state = Outcome(ExitStatus.FAILED, "interrupted; what was known by then is recorded"), "interrupted"
+    except Exception as error:
+        outcome = Outcome(ExitStatus.FAILED, f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        summary = _summary(settings, records, outcome, state, time.monotonic() - started)
+        _close(folder, summary, records, tracker, console)
+    return outcome
+
+
+def _records(settings: Settings, folder: RunFolder, console: Console) -> Iterator[dict[str, Any]]:
+    """Every record of the task, in order of layers, with a bar over the layers."""
+    with console.status(f"loading {settings.model['name']}"):
+        model = load_model(
+            settings.model["name"],
+            settings.model["weights"],
+            dtype=getattr(torch, settings.dtype),
+            seed=settings.seed,
+            sizes=settings.model["sizes"] or None,
+        )
+    origin = model.origin
+    folder.write(
+        ENVIRONMENT,
+        environment(weights=origin.label, sha256=origin.sha256, note=origin.note, dtype=settings.dtype),
+    )
+    if origin.note:
+        console.print(f"NOTE: {origin.note}", style="bold yellow", markup=False, highlight=False)
+    difference = max(model.differences)
+    console.print(
+        f"{model.name} ({origin.label}): {model.layers} attention layers, each checked against the model's own forward "
+        f"pass (largest relative difference {difference:.1e})",
+        markup=False,
+        highlight=False,
+    )
+    layers = tuple(range(model.layers)) if settings.layers is None else settings.layers
+    for layer in layers:
+        model.layer(layer)
+    yield from _task_records(settings, model, layers, console)
+
+
+def _task_records(
+    settings: Settings, model: AttentionModel, layers: tuple[int, ...], console: Console
+) -> Iterator[dict[str, Any]]:
+    lengths = settings.task["lengths"] if settings.task["name"] == "lipschitz" else [settings.tokens]
+    with progress_bar(console) as progress:
+        bar = progress.add_task(settings.task["name"], total=len(layers) * len(lengths))
+        for length in lengths:
+            for job in _jobs(settings, model, layers, length):
+                progress.update(bar, description=f"{settings.task['name']}, layer {job.subject.layer}, {length} tokens")
+                yield from _layer_records(settings, job)
+                progress.advance(bar)
+
+
+def _jobs(settings: Settings, model: AttentionModel, layers: tuple[int, ...], length: int) -> Iterator[LayerJob]:
+    """The chosen layers with their inputs; a worst-case search brings its own tokens."""
+    generator = generator_for(settings.seed, "data", length)
+    source = Gaussian(1.0) if settings.task["name"] == "worst_case" else source_from(settings.data)
+    inputs = layer_inputs(source, model, layers=layers, tokens=length, samples=settings.samples, generator=generator)
+    for layer in layers:
+        yield LayerJob(Subject(model.name, model.origin.label, layer), model.layer(layer), inputs[layer])
+
+
+def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]]:
+    options, seed = CertificateOptions(**settings.certificate), settings.seed
+    match settings.task["name"]:
+        case "attack":
+            attack, budget = attack_from(settings.attack), budget_from(settings.budget)
+            yield from attack_records(job, attack, budget, options, seed=seed)
+        case "certify":
+            budget = budget_from(settings.budget)
+            yield from certify_records(job, budget, options, heads=settings.task["heads"], seed=seed)
+        case "lipschitz":
+            yield from lipschitz_records(job, options, seed=seed)
+        case "worst_case":
+            search = WorstCaseSearch(_radius(settings, job), settings.task["steps"], settings.task["restarts"])
+            yield from worst_case_records(job, search, settings.tokens, seed=seed)
+        case other:
+            raise UserError(f"There is no task {other!r}.")
+
+
+def _radius(settings: Settings, job: LayerJob) -> float:
+    radius = settings.task["radius"]
+    if radius is None:
+        radius = job.layer.input_radius
+    if radius is None:
+        raise UserError(f"Layer {job.subject.layer} has no normalisation in front of it; give task.radius=...")
+    return float(radius)
+
+
+def _judged(records: list[dict[str, Any]]) -> Outcome:
+    match worst_verdict(records):
+        case Verdict.VIOLATED:
+            return Outcome(ExitStatus.VIOLATED, "an observed output change exceeds its certificate")
+        case Verdict.UNKNOWN:
+            return Outcome(ExitStatus.FAILED, "a value was not finite, so nothing can be said about it")
+        case _:
+            return Outcome(ExitStatus.OK)
+
+
+def _summary(
+    settings: Settings, records: list[dict[str, Any]], outcome: Outcome, state: str, seconds: float
+) -> dict[str, Any]:
+    verdicts = [record["verdict"] for record in records if "verdict" in record]
+    exponents = fitted_exponents(records) if settings.task["name"] == "lipschitz" else None
+    return {
+        "schema": 1,
+        "task": settings.task["name"],
+        "status": state,
+        "exit_status": int(outcome.status),
+        "message": outcome.message,
+        "model": settings.model["name"],
+        "weights": records[0]["weights"] if records else None,
+        "attack": settings.attack["name"],
+        "budget": settings.budget,
+        "tokens": settings.tokens,
+        "samples": settings.samples,
+        "records": len(records),
+        "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
+        "exponents": exponents,
+        "seconds": round(seconds, 3),
+        "peak_memory_gb": round(peak_memory_gb(), 3),
+    }
+
+
+def _close(
+    folder: RunFolder, summary: dict[str, Any], records: list[dict[str, Any]], tracker: Tracker, console: Console
+) -> None:
+    folder.write(SUMMARY, summary)
+    if records:
+        table = lipschitz_table(records, summary["exponents"]) if summary["exponents"] else closing_table(records)
+        console.print(table)
+        report = write_report(folder.path)
+        console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        f"{summary['records']} records in {summary['seconds']:.1f} s, peak memory {summary['peak_memory_gb']:.2f} GB",
+        markup=False,
+        highlight=False,
+    )
+    tracker.finish(summary, folder.path, failed=summary["status"] != "complete")
+
+
+def _project(settings: Settings) -> str:
+    return str(settings.tracker.get("project", "robust_attn"))

@@ -1,0 +1,47 @@
+"""What a run leaves on disk: records as soon as they are known, then a summary; nothing written is ever rewritten."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from robust_attn.types import UserError
+
+RECORDS = "records.jsonl"
+SUMMARY = "summary.json"
+ENVIRONMENT = "environment.json"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that belongs to one run. A run is complete when its summary says so, not before."""
+
+    path: Path
+
+    @classmethod
+    def claim(cls, path: Path) -> RunFolder:
+        """Take an empty place for a run; refuse one in which another run already wrote."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / RECORDS).touch(exist_ok=False)
+        except FileExistsError as error:
+            raise UserError(f"{path} already holds a run; choose another folder with hydra.run.dir=...") from error
+        except OSError as error:
+            raise UserError(f"The run folder {path} cannot be written: {error.strerror or error}.") from error
+        return cls(path)
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add one record as a line of its own, flushed to the operating system before this returns."""
+        line = json.dumps(record, allow_nan=False)
+        with (self.path / RECORDS).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+
+    def write(self, name: str, values: dict[str, Any]) -> None:
+        """Write a JSON file whole or not at all."""
+        target = self.path / name
+        partial = target.with_name(f".{name}.partial")
+        partial.write_text(json.dumps(values, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(target)

@@ -1,0 +1,1 @@
+"""Largest singular values: lower estimates and upper values, never confused."""

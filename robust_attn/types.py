@@ -1,0 +1,42 @@
+"""Words shared by every part: what went wrong, and what a comparison of attack and certificate says."""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class UserError(Exception):
+    """The request cannot be served as written; the message is one sentence for whoever typed it (exit status 2)."""
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses of the command line, fixed by the contract."""
+
+    OK = 0
+    FAILED = 1
+    WRONG_CONFIGURATION = 2
+    VIOLATED = 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended, and in one sentence why if not well."""
+
+    status: ExitStatus
+    message: str | None = None
+
+
+class Verdict(StrEnum):
+    """What an observed output change says about a certified one."""
+
+    HOLDS = "HOLDS"
+    VIOLATED = "VIOLATED"
+    VACUOUS = "VACUOUS"
+    UNKNOWN = "UNKNOWN"
+
+
+class Scope(StrEnum):
+    """For which inputs a bound speaks: a whole ball, the tokens given, or a ball around the tokens given."""
+
+    GLOBAL = "global"
+    LOCAL = "local"
+    BALL = "ball"

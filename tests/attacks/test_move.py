@@ -1,0 +1,35 @@
+import pytest
+import torch
+
+from robust_attn.attacks.baseline import RandomMove
+from robust_attn.attacks.move import Linear, Move
+from robust_attn.budget import BUDGETS, Wasserstein
+from robust_attn.spectral.lipschitz import local_lipschitz
+from tests.cases import CASES, generator, random_layer, random_measure
+
+
+@pytest.mark.parametrize("case", CASES[::5], ids=str)
+@pytest.mark.parametrize("kind", sorted(BUDGETS))
+@pytest.mark.parametrize("radius", [1e-4, 0.3])
+def test_move_is_at_least_linear_and_beats_random(case, kind, radius):
+    layer, measure, budget = random_layer(case, generator(0)), random_measure(case, generator(1)), BUDGETS[kind](radius)
+    linear, move, random = (
+        attack(layer, measure, budget, generator=generator(2)).observation.output_change
+        for attack in (Linear(), Move(), RandomMove(30))
+    )
+    assert (move >= linear * (1 - 1e-12)).all()
+    assert (move >= random * (1 - 1e-6)).all()
+
+
+@pytest.mark.parametrize("case", CASES[::7], ids=str)
+def test_tiny_radius_attains_the_exact_local_constant(case):
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
+    gain = Move()(layer, measure, Wasserstein(1e-6), generator=generator(2)).observation.gain
+    exact = local_lipschitz(layer, measure).lower
+    assert (gain >= 0.999 * exact).all()
+
+
+def test_same_seed_same_attack():
+    layer, measure = random_layer(CASES[0], generator(0)), random_measure(CASES[0], generator(1))
+    first, second = (Move()(layer, measure, Wasserstein(0.1), generator=generator(5)).measure.points for _ in range(2))
+    assert torch.equal(first, second)

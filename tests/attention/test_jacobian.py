@@ -1,0 +1,65 @@
+import pytest
+import torch
+
+from robust_attn.attention import jacobian as module
+from robust_attn.attention.jacobian import LayerJacobian
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from tests.attention.laws import JacobianLaws
+from tests.cases import CASES, Case, generator, random_layer, random_measure
+
+
+class TestLayerJacobian(JacobianLaws):
+    def make(self, case, g):
+        layer, measure = random_layer(case, g), random_measure(case, g)
+        return layer.linearize(measure), lambda points: layer(measure.with_points(points)), measure.points
+
+
+class TestLayerJacobianInRowBlocks(JacobianLaws):
+    """Attention recomputed block by block from the stored normalisers, never kept."""
+
+    @pytest.fixture(autouse=True)
+    def _small_blocks(self, monkeypatch):
+        monkeypatch.setattr(module, "BLOCK_ELEMENTS", 8)
+        monkeypatch.setattr(module, "KEPT_ELEMENTS", 0)
+
+    def make(self, case, g):
+        layer, measure = random_layer(case, g), random_measure(case, g)
+        operator = layer.linearize(measure)
+        assert operator.kept is None
+        assert sum(1 for _ in operator.attention_blocks()) > 1
+        return operator, lambda points: layer(measure.with_points(points)), measure.points
+
+
+@pytest.mark.parametrize("case", CASES[::5], ids=str)
+@pytest.mark.parametrize("block", [1, 3, 1000])
+def test_blocks_do_not_change_the_value(case: Case, block: int):
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
+    whole = LayerJacobian.at(layer, measure).value
+    assert (LayerJacobian.at(layer, measure, block=block).value - whole).abs().max() <= 1e-14
+
+
+def test_attention_rows_sum_to_one():
+    case = Case()
+    operator = random_layer(case, generator(0)).linearize(random_measure(case, generator(1)))
+    assert (operator.attention().sum(-1) - 1).abs().max() <= 1e-14
+
+
+def test_memory_of_a_forward_pass_does_not_grow_with_length_squared_times_heads():
+    """4 heads at n = 3000 would need 288 MB for P alone; the largest tensor made is a block."""
+    layer = AttentionLayer(*(torch.randn(4, 2, 8) for _ in range(1)), torch.zeros(4, 2), torch.randn(4, 2, 8),
+                           torch.zeros(4, 2), torch.randn(4, 2, 8), torch.randn(4, 8, 2), torch.zeros(8), 1.0)  # fmt: skip
+    measure = TokenMeasure.uniform(torch.randn(1, 3000, 8))
+    rows = [r.stop - r.start for r in module.row_blocks(module.project(layer, measure), None)]
+    assert sum(rows) == 3000
+    assert max(rows) * 3000 * 4 <= module.BLOCK_ELEMENTS
+    assert LayerJacobian.at(layer, measure).kept is None
+
+
+def test_logits_of_ten_thousand_do_not_overflow():
+    layer = AttentionLayer.single_head(1e4 * torch.eye(2).double(), torch.eye(2).double())
+    measure = TokenMeasure.uniform(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]).double())
+    operator = layer.linearize(measure)
+    assert torch.isfinite(operator.value).all()
+    assert torch.isfinite(operator.jvp(torch.ones(3, 2).double())).all()
+    assert torch.allclose(operator.value[0], measure.points[0])

@@ -1,0 +1,87 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.budget import BUDGETS, Frobenius, PerToken, Wasserstein
+from robust_attn.types import UserError
+from tests.cases import Case, generator, random_measure
+
+KINDS = sorted(BUDGETS)
+MASSES = st.sampled_from(["uniform", "unequal", "padded", "copies"])
+
+
+def test_hand_computed_norms():
+    """Displacements 3 and 4 on masses 1/4 and 3/4: sqrt(9/4 + 16*3/4) = sqrt(14.25), Frobenius 5, largest 4."""
+    measure = TokenMeasure.weighted(torch.zeros(2, 1).double(), torch.tensor([0.25, 0.75]).double())
+    field = torch.tensor([[3.0], [4.0]]).double()
+    assert float(Wasserstein(1).norm(field, measure)) == pytest.approx(math.sqrt(14.25))
+    assert float(Frobenius(1).norm(field, measure)) == pytest.approx(5.0)
+    assert float(PerToken(1).norm(field, measure)) == pytest.approx(4.0)
+
+
+@given(kind=st.sampled_from(KINDS), masses=MASSES, seed=st.integers(0, 99), log_size=st.floats(-6, 6))
+def test_projection_is_inside_and_idempotent(kind, masses, seed, log_size):
+    measure = random_measure(Case(masses=masses), generator(seed))
+    budget = BUDGETS[kind](0.1)
+    field = 10**log_size * torch.randn(measure.points.shape, generator=generator(seed + 1), dtype=torch.float64)
+    projected = budget.project(field, measure)
+    assert budget.contains(projected, measure).all()
+    assert torch.allclose(budget.project(projected, measure), projected, rtol=1e-12, atol=0)
+
+
+@given(kind=st.sampled_from(KINDS), masses=MASSES, seed=st.integers(0, 99))
+def test_steepest_beats_every_other_point_of_the_budget(kind, masses, seed):
+    measure = random_measure(Case(masses=masses), generator(seed))
+    budget = BUDGETS[kind](0.1)
+    gradient = torch.randn(measure.points.shape, generator=generator(seed + 1), dtype=torch.float64)
+    best = budget.steepest(gradient, measure)
+    assert budget.contains(best, measure).all()
+    for trial in range(5):
+        other = budget.sample(measure, generator(trial))
+        assert ((best * gradient).sum((-1, -2)) >= (other * gradient).sum((-1, -2)) - 1e-12).all()
+
+
+@given(kind=st.sampled_from(KINDS), masses=MASSES, seed=st.integers(0, 99))
+def test_norm_gradient_is_the_derivative(kind, masses, seed):
+    measure = random_measure(Case(masses=masses), generator(seed))
+    budget = BUDGETS[kind](0.1)
+    field = torch.randn(measure.points.shape, generator=generator(seed + 1), dtype=torch.float64)
+    claimed = budget.norm_gradient(field, measure)
+    leaf = field.clone().requires_grad_(True)
+    (exact,) = torch.autograd.grad(budget.norm(leaf, measure).sum(), leaf)
+    assert torch.allclose(claimed, exact, atol=1e-12)
+
+
+@given(kind=st.sampled_from(KINDS), masses=MASSES, seed=st.integers(0, 99))
+def test_hilbert_norm_dominates_and_reach_is_respected(kind, masses, seed):
+    measure = random_measure(Case(masses=masses), generator(seed))
+    budget = BUDGETS[kind](0.1)
+    field = budget.sample(measure, generator(seed + 1))
+    hilbert = (budget.weights(measure) * field.square().sum(-1)).sum(-1).sqrt()
+    assert (hilbert <= budget.hilbert_radius(measure) * (1 + 1e-12)).all()
+    assert (budget.norm(field, measure) <= hilbert * (1 + 1e-12)).all()
+    assert (field.norm(dim=-1) <= budget.reach(measure) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("radius", [-1.0, math.nan, math.inf])
+def test_radii_that_are_none_are_refused(kind, radius):
+    with pytest.raises(UserError, match="not negative"):
+        BUDGETS[kind](radius)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_radius_zero_moves_nothing(kind):
+    measure = random_measure(Case(), generator(0))
+    field = torch.ones_like(measure.points)
+    assert (BUDGETS[kind](0.0).project(field, measure) == 0).all()
+
+
+def test_moving_padding_is_outside():
+    measure = TokenMeasure.padded(torch.zeros(1, 2, 1).double(), torch.tensor([1]))
+    field = torch.tensor([[[0.0], [1e-9]]]).double()
+    assert not Wasserstein(1.0).contains(field, measure).any()
