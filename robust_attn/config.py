@@ -22,7 +22,7 @@ class ModelSchema:
 
     name: str = MISSING
     weights: str = "auto"
-    sizes: dict[str, Any] = field(default_factory=dict)
+    sizes: Any = None
 
 
 @dataclass
@@ -274,6 +274,7 @@ def settings_from(config: DictConfig) -> Settings:
             _at_least(f"attack.{name}", values["attack"][name], 0 if name in ("restarts", "steps") else 1)
     if values["tracker"]["name"] == "wandb":
         _one_of("tracker.mode", values["tracker"]["mode"], WANDB_MODES)
+    _sizes(values["model"])
     _certificate(values["certificate"])
     _task(values["task"])
     names = (
@@ -297,6 +298,12 @@ def _certificate(values: dict[str, Any]) -> None:
     probability = values["failure_probability"]
     if not 0 < probability < 1:
         raise UserError(f"certificate.failure_probability must lie between 0 and 1, got {probability}.")
+
+
+def _sizes(model: dict[str, Any]) -> None:
+    sizes = model["sizes"]
+    if sizes is not None and not (isinstance(sizes, dict) and all(isinstance(key, str) for key in sizes)):
+        raise UserError(f"model.sizes must be names with values, such as {{hidden_size:64}}, got {sizes!r}.")
 
 
 def _task(values: dict[str, Any]) -> None:

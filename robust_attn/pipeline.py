@@ -47,8 +47,11 @@ class LayerJob:
 
 
 def generator_for(seed: int, *parts: object) -> torch.Generator:
-    """A generator that depends on the seed and on what it is for, not on what ran before."""
-    return torch.Generator().manual_seed(seed * 2**32 + zlib.crc32(repr(parts).encode()))
+    """A generator that depends on the seed and on what it is for, not on what ran before.
+
+    The seed is hashed to 32 bits, because that is all that torch's CPU generator takes in.
+    """
+    return torch.Generator().manual_seed(zlib.crc32(repr((seed, *parts)).encode()))
 
 
 def attack_records(

@@ -69,7 +69,7 @@ def _records(settings: Settings, folder: RunFolder, console: Console) -> Iterato
             settings.model["weights"],
             dtype=getattr(torch, settings.dtype),
             seed=settings.seed,
-            sizes=settings.model["sizes"] or None,
+            sizes=settings.model["sizes"],
         )
     origin = model.origin
     folder.write(

@@ -40,7 +40,9 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def random_layer(case: Case, g: torch.Generator, *, scale: float = 0.5, dtype: torch.dtype = torch.float64) -> AttentionLayer:
+def random_layer(
+    case: Case, g: torch.Generator, *, scale: float = 0.5, dtype: torch.dtype = torch.float64
+) -> AttentionLayer:
     heads, width, value_width, d, out = 2, 4, 3, 5, 6
 
     def normal(*shape: int) -> Tensor:
@@ -86,4 +88,6 @@ def scalar_layer(a: float, v: float = 1.0) -> AttentionLayer:
 
 def scalar_measure(points: list[float], masses: list[float] | None = None) -> TokenMeasure:
     column = torch.tensor(points).double()[:, None]
-    return TokenMeasure.uniform(column) if masses is None else TokenMeasure.weighted(column, torch.tensor(masses).double())
+    return (
+        TokenMeasure.uniform(column) if masses is None else TokenMeasure.weighted(column, torch.tensor(masses).double())
+    )

@@ -17,7 +17,8 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
 
-STALLED = 1e-7
+STALLED = 1e-5
+"""Relative gain of a step below which a sample is taken to have arrived."""
 SMALLEST_STEP = 1e-4
 
 

@@ -9,7 +9,7 @@ import torch
 
 from robust_attn.attacks.ascent import ascend, strongest
 from robust_attn.attacks.attack import Attack, Proposal
-from robust_attn.attacks.move import Move, singular_starts
+from robust_attn.attacks.move import Move, singular_start
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
@@ -42,7 +42,7 @@ class MassSplit(Attack):
         base = measure.split(self.copies)
         together = Move(self.steps, self.restarts).propose(layer, measure, budget, generator)
         moved = (together.points - measure.points).repeat_interleave(self.copies, dim=-2)
-        starts = [budget.project(moved, base), *singular_starts(layer, base, budget, generator)]
+        starts = [budget.project(moved, base), singular_start(layer, base, budget, generator)]
         starts += [budget.sample(base, generator) for _ in range(self.restarts)]
         best = strongest([ascend(layer, base, budget, start, steps=self.steps) for start in starts])
         return Proposal(base, base.points + best.displacement, best.history)

@@ -30,12 +30,7 @@ class Linear(Attack):
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
         """No steps: the start of `Move` alone."""
-        best = strongest(
-            [
-                ascend(layer, measure, budget, start, steps=0)
-                for start in singular_starts(layer, measure, budget, generator)
-            ]
-        )
+        best = ascend(layer, measure, budget, singular_start(layer, measure, budget, generator), steps=0)
         return Proposal(measure, measure.points + best.displacement, best.history)
 
 
@@ -59,16 +54,16 @@ class Move(Attack):
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> tuple[Ascent, ...]:
         """One ascent per start."""
-        starts = singular_starts(layer, measure, budget, generator)
+        starts = [singular_start(layer, measure, budget, generator)]
         starts += [budget.sample(measure, generator) for _ in range(self.restarts)]
         return tuple(ascend(layer, measure, budget, start, steps=self.steps) for start in starts)
 
 
-def singular_starts(
+def singular_start(
     layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
-) -> list[Float[Tensor, "*batch n d"]]:
-    """Both signs of the top right singular vector of the derivative in the budget's norm, scaled to the budget."""
+) -> Float[Tensor, "*batch n d"]:
+    """The top right singular vector of the derivative in the budget's norm, scaled to the budget, in its better sign."""
     weights = budget.weights(measure)
     estimate = local_lipschitz(layer, measure, weights=weights, generator=generator, steps=LANCZOS_STEPS)
     direction = budget.steepest(weights.sqrt()[..., None] * estimate.direction, measure)
-    return [direction, -direction]
+    return strongest([ascend(layer, measure, budget, sign * direction, steps=0) for sign in (1, -1)]).displacement

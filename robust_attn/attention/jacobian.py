@@ -151,6 +151,22 @@ def project_tangent(layer: AttentionLayer, measure: TokenMeasure, tangent: Float
     return _arrange(layer, measure, *_linear(layer, tangent))
 
 
+def project_queries(
+    layer: AttentionLayer, measure: TokenMeasure, tangent: Float[Tensor, "*batch n d"]
+) -> Float[Tensor, "*batch heads n width"]:
+    """How the queries alone move with the points."""
+    dq = (tangent @ layer.query.flatten(0, 1).T).unflatten(-1, (layer.heads, -1)).transpose(-2, -3)
+    return dq if layer.rotary is None else layer.rotary.rotate(dq, measure.positions)
+
+
+def pull_queries(
+    layer: AttentionLayer, measure: TokenMeasure, cotangent: Float[Tensor, "*batch heads n width"]
+) -> Float[Tensor, "*batch n d"]:
+    """The transpose of `project_queries`."""
+    dq = cotangent if layer.rotary is None else layer.rotary.rotate_back(cotangent, measure.positions)
+    return dq.transpose(-2, -3).flatten(-2) @ layer.query.flatten(0, 1)
+
+
 def pull_projections(
     layer: AttentionLayer, measure: TokenMeasure, cotangent: Projections
 ) -> Float[Tensor, "*batch n d"]:
@@ -161,16 +177,12 @@ def pull_projections(
         dq = layer.rotary.rotate_back(dq, measure.positions)
         dk = layer.rotary.rotate_back(dk, measure.positions)
     gradient = torch.cat([part.transpose(-2, -3).flatten(-2) for part in (dq, dk, dv)], dim=-1)
-    return gradient @ _stacked_weights(layer)
-
-
-def _stacked_weights(layer: AttentionLayer) -> Float[Tensor, "rows d"]:
-    return torch.cat([weights.flatten(0, 1) for weights in (layer.query, layer.key, layer.value)])
+    return gradient @ layer.stacked_projections
 
 
 def _linear(layer: AttentionLayer, points: Float[Tensor, "*batch n d"]) -> tuple[Tensor, Tensor, Tensor]:
     """Unbiased projections as (..., heads or groups, n, width), from one matrix product."""
-    stacked = points @ _stacked_weights(layer).T
+    stacked = points @ layer.stacked_projections.T
     sizes = [weights.shape[0] * weights.shape[1] for weights in (layer.query, layer.key, layer.value)]
     counts = (layer.heads, layer.groups, layer.groups)
     q, k, v = (
@@ -197,14 +209,14 @@ def merge_heads(
     layer: AttentionLayer, field: Float[Tensor, "*batch heads n value_width"]
 ) -> Float[Tensor, "*batch n out"]:
     """sum_h W_O^h field_h, as one matrix product."""
-    return field.transpose(-2, -3).flatten(-2) @ layer.output.permute(0, 2, 1).flatten(0, 1)
+    return field.transpose(-2, -3).flatten(-2) @ layer.stacked_output
 
 
 def split_heads(
     layer: AttentionLayer, field: Float[Tensor, "*batch n out"]
 ) -> Float[Tensor, "*batch heads n value_width"]:
     """(W_O^h)^T field for every head: the transpose of `merge_heads`."""
-    return (field @ layer.output.permute(0, 2, 1).flatten(0, 1).T).unflatten(-1, (layer.heads, -1)).transpose(-2, -3)
+    return (field @ layer.stacked_output.T).unflatten(-1, (layer.heads, -1)).transpose(-2, -3)
 
 
 def _logits(layer: AttentionLayer, measure: TokenMeasure, parts: Projections, rows: slice) -> Tensor:

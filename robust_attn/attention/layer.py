@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -91,6 +92,16 @@ class AttentionLayer:
         """Precision of the weights."""
         return self.query.dtype
 
+    @cached_property
+    def stacked_projections(self) -> Float[Tensor, "rows d"]:
+        """W_Q, W_K and W_V of all heads as one matrix, so that one product projects a token; a copy, kept."""
+        return torch.cat([weights.flatten(0, 1) for weights in (self.query, self.key, self.value)])
+
+    @cached_property
+    def stacked_output(self) -> Float[Tensor, "columns out"]:
+        """(W_O^h)^T of all heads on top of one another: merges heads in one product; a copy, kept."""
+        return self.output.permute(0, 2, 1).flatten(0, 1)
+
     def group_of(self, head: int) -> int:
         """The key/value group that `head` reads."""
         return head // (self.heads // self.groups)
@@ -123,5 +134,7 @@ class AttentionLayer:
 
     def to(self, dtype: torch.dtype) -> AttentionLayer:
         """The same weights in another precision (rotary angles stay as the model computes them)."""
+        if dtype == self.dtype:
+            return self
         names = ("query", "query_bias", "key", "key_bias", "value", "output", "offset")
         return replace(self, **{name: getattr(self, name).to(dtype) for name in names})

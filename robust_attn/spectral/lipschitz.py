@@ -10,10 +10,9 @@ from torch import Tensor
 
 from robust_attn.attention.jacobian import (
     LayerJacobian,
-    Projections,
     merge_heads,
-    project_tangent,
-    pull_projections,
+    project_queries,
+    pull_queries,
     split_heads,
 )
 from robust_attn.attention.layer import AttentionLayer
@@ -50,7 +49,7 @@ class QueryPart(Jacobian):
         """The derivative with keys and values held still."""
         inner = self.inner
         parts = inner.projections
-        dq = project_tangent(inner.layer, inner.measure, tangent).q * inner.layer.scale
+        dq = project_queries(inner.layer, inner.measure, tangent) * inner.layer.scale
         pieces = []
         for rows, attention in inner.attention_blocks():
             slope = (dq[..., rows, :] @ parts.k.transpose(-1, -2)) * attention
@@ -67,9 +66,7 @@ class QueryPart(Jacobian):
         for rows, attention in inner.attention_blocks():
             slope = (pulled[..., rows, :] @ parts.v.transpose(-1, -2) - centre[..., rows, :]) * attention
             pieces.append(slope @ parts.k)
-        dq = torch.cat(pieces, dim=-2) * inner.layer.scale
-        still = Projections(dq, torch.zeros_like(parts.k), torch.zeros_like(parts.v))
-        return pull_projections(inner.layer, inner.measure, still)
+        return pull_queries(inner.layer, inner.measure, torch.cat(pieces, dim=-2) * inner.layer.scale)
 
 
 def local_lipschitz(

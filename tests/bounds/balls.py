@@ -22,9 +22,7 @@ def single_head_ball(
     budget: Budget | None = None,
 ) -> BallSetting:
     """One head in one dimension with A = a, V = value, on the ball of `radius`; unit Frobenius budget unless given."""
-    layer = AttentionLayer.single_head(
-        _double([[a]]), _double([[value]]), _double([bias]), mask
-    )
+    layer = AttentionLayer.single_head(_double([[a]]), _double([[value]]), _double([bias]), mask)
     points = torch.zeros(length, 1).double()
     measure = TokenMeasure.uniform(points)
     if masses is not None:

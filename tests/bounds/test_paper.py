@@ -22,7 +22,9 @@ def constant(bound) -> float:
 
 def test_discrete_upper_by_hand():
     """n = 3, |A| = 2, R = 1, |V| = 5: sqrt(3) 5 (4*(4*3+1) + 3)^(1/2) = 5 sqrt(3 * 55) = 5 sqrt(165)."""
-    assert constant(paper.discrete_upper(single_head_ball(2.0, length=3, value=5.0))) == pytest.approx(5 * math.sqrt(165))
+    assert constant(paper.discrete_upper(single_head_ball(2.0, length=3, value=5.0))) == pytest.approx(
+        5 * math.sqrt(165)
+    )
 
 
 def test_discrete_upper_with_a_bias_by_hand():
@@ -32,7 +34,9 @@ def test_discrete_upper_with_a_bias_by_hand():
 
 def test_mean_field_upper_by_hand():
     """|A| R^2 = 2, |V| = 5: 5 (1 + 6) e^4."""
-    assert constant(paper.mean_field_upper(single_head_ball(2.0, length=3, value=5.0))) == pytest.approx(35 * math.exp(4))
+    assert constant(paper.mean_field_upper(single_head_ball(2.0, length=3, value=5.0))) == pytest.approx(
+        35 * math.exp(4)
+    )
 
 
 def test_masked_mean_field_by_hand():

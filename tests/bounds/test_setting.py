@@ -29,7 +29,10 @@ def test_mixing_of_unequal_masses_in_the_averaged_norm_by_hand():
 @given(seed=st.integers(0, 40), index=st.integers(0, len(CASES) - 1), kind=st.sampled_from(sorted(BUDGETS)))
 def test_mixing_dominates_the_column_sums_of_attention(seed, index, kind):
     case = CASES[index]
-    layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1), samples=1, radius=2.0)
+    layer, measure = (
+        random_layer(case, generator(seed)),
+        random_measure(case, generator(seed + 1), samples=1, radius=2.0),
+    )
     budget = BUDGETS[kind](0.1)
     ball = BallSetting.around(layer, head_norms(layer), measure.sample(0), budget)
     attention = layer.linearize(measure).attention()[0]

@@ -66,9 +66,7 @@ def test_worst_case_ascent_does_not_exceed_and_comes_near(mask, a):
     A = a * torch.eye(2).double() + 0.2 * torch.randn(2, 2, generator=generator(0), dtype=torch.float64)
     layer = AttentionLayer.single_head(A, torch.eye(2).double(), mask=mask)
     worst = WorstCaseSearch(1.0, steps=40, restarts=3)(layer, 5, generator=generator(1))
-    ball = BallSetting.of(
-        layer, head_norms(layer), TokenMeasure.uniform(worst.points), Frobenius(1.0), radius=1.0
-    )
+    ball = BallSetting.of(layer, head_norms(layer), TokenMeasure.uniform(worst.points), Frobenius(1.0), radius=1.0)
     best = min(constant(bound(ball)) for bound in (sharp.unified_upper, sharp.half_square_upper))
     assert best / 3 <= worst.constant <= best
 

@@ -67,7 +67,9 @@ def test_lower_never_exceeds_and_direction_attains_it():
 def test_says_when_it_did_not_converge():
     matrix = torch.diag(torch.linspace(0.99, 1.0, 300).double())
     assert not largest_singular_value(Matrix(matrix), generator=generator(0), steps=5).converged
-    assert largest_singular_value(Matrix(torch.diag(torch.tensor([2.0, 1.0]).double())), generator=generator(0)).converged
+    assert largest_singular_value(
+        Matrix(torch.diag(torch.tensor([2.0, 1.0]).double())), generator=generator(0)
+    ).converged
 
 
 def test_upper_factor_by_hand():

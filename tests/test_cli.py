@@ -1,0 +1,145 @@
+"""The command line as a user meets it: a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "robust_attn", *arguments], cwd=cwd, env=environment, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+
+
+def one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("robust_attn:")]
+    assert len(lines) == 1, done.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["model=bart"], ["no model 'bart'", "minilm"]),
+        (["attack=fgsmm"], ["no attack 'fgsmm'", "mass_split"]),
+        (["experiment=figure99"], ["no experiment 'figure99'"]),
+        (["tokenz=3"], ["no setting 'tokenz'"]),
+        (["attack=move", "attack.copies=3"], ["no setting 'attack.copies'"]),
+        (["tokens=many"], ["tokens", "many"]),
+        (["budget.radius=-1"], ["budget.radius", "-1"]),
+        (["data=text"], ["data.path must be given"]),
+        (["model=toy", "layers=[7]"], ["7"]),
+        (["model=toy", "data=text", "data.path=missing.txt"], ["missing.txt"]),
+        (["model=bert", "model.weights=nowhere"], ["nowhere"]),
+        (["model=toy", "data=digits"], ["image"]),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_status_two(arguments, words, tmp_path):
+    one_sentence(command(*arguments, "tracker=none", cwd=tmp_path), *words)
+
+
+def test_text_too_short_says_how_much_there_is(tmp_path):
+    (tmp_path / "short.txt").write_text("three little words")
+    done = command("model=toy", "data=text", "data.path=short.txt", "tracker=none", cwd=tmp_path)
+    one_sentence(done, "3 tokens", "128")
+
+
+def test_more_tokens_than_positions(tmp_path):
+    sizes = "model.sizes={hidden_size:32,num_hidden_layers:1,num_attention_heads:4,max_position_embeddings:16}"
+    done = command("model=bert", "model.weights=random", sizes, "tokens=17", "tracker=none", cwd=tmp_path)
+    one_sentence(done, "16", "17")
+
+
+def test_weights_of_another_architecture(tmp_path):
+    from safetensors.torch import save_file
+    from torch import zeros
+
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    save_file({"x": zeros(1)}, folder / "model.safetensors")
+    one_sentence(command("model=bert", f"model.weights={folder}", "tracker=none", cwd=tmp_path), "gpt2", "bert")
+
+
+def test_unknown_option_is_status_two_without_traceback(tmp_path):
+    done = command("--no-such-option", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "unrecognized arguments: --no-such-option" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"], ["tokenz=3"], ["budget.radius=-1"]])
+def test_quick_answers_import_no_torch(arguments, tmp_path):
+    """Speed by cause rather than by clock: what answers at once has not imported torch, transformers or wandb."""
+    code = (
+        "import sys\nfrom robust_attn.cli import run_command_line\nsys.argv = ['robust_attn', *sys.argv[1:]]\n"
+        "try:\n    run_command_line()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'transformers', 'wandb', 'matplotlib', 'ot'} & set(sys.modules)\n"
+        "print('HEAVY', sorted(heavy))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "HEAVY []" in done.stdout, done.stdout + done.stderr
+
+
+def test_main_job_leaves_the_files_of_the_contract(tmp_path):
+    done = command("attack=mass_split", "model=toy", "tokens=6", "samples=2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").glob("*/*-mass_split-toy")
+    names = {path.name for path in folder.iterdir()}
+    expected = {".hydra", "environment.json", "records.jsonl", "summary.json", "report.html", "figures", "wandb"}
+    assert names >= expected
+    assert "report.html" in done.stdout
+    assert "peak memory" in done.stdout
+    assert len((folder / "records.jsonl").read_text().splitlines()) == 4
+
+
+def test_sweep_runs_every_job_and_a_bad_one_does_not_stop_the_others(tmp_path):
+    done = command("-m", "model=toy", "attack=move,random", "tokens=4,0", "tracker=none", "samples=1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("tokens must be at least 1") == 2
+    summaries = list((tmp_path / "runs").glob("*/*-sweep/*/summary.json"))
+    assert len(summaries) == 2
+    assert all(json.loads(path.read_text())["status"] == "complete" for path in summaries)
+
+
+def test_a_folder_with_a_run_is_not_written_again(tmp_path):
+    arguments = ("model=toy", "tracker=none", "samples=1", "tokens=4", f"hydra.run.dir={tmp_path / 'here'}")
+    assert command(*arguments, cwd=tmp_path).returncode == 0
+    before = (tmp_path / "here" / "records.jsonl").read_bytes()
+    one_sentence(command(*arguments, cwd=tmp_path), "already holds a run")
+    assert (tmp_path / "here" / "records.jsonl").read_bytes() == before
+
+
+def test_interrupt_leaves_what_is_known(tmp_path):
+    """A real SIGINT in the middle of a run: status 1, readable records, a summary that says interrupted."""
+    folder = tmp_path / "here"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "robust_attn", "model=toy", "tokens=64", "samples=64", "attack.steps=100000",
+         "attack.restarts=500", "tracker=none", f"hydra.run.dir={folder}"],
+        cwd=tmp_path, env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (folder / "environment.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(0.5)
+    process.send_signal(2)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1, errors
+    assert "Traceback" not in errors
+    assert json.loads((folder / "summary.json").read_text())["status"] == "interrupted"

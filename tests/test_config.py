@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pytest
+
+from robust_attn.build import attack_from, budget_from, source_from
+from robust_attn.cli import configuration_folder
+from robust_attn.config import settings_from
+from robust_attn.models.catalog import CATALOG
+from robust_attn.types import UserError
+from tests.composed import composed
+
+NEEDS = {"data/text": ["data.path=x"], "data/images": ["data.path=x"]}
+OPTIONS = sorted(
+    str(path.relative_to(configuration_folder()).with_suffix("")) for path in configuration_folder().glob("*/*.yaml")
+)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_composes_and_is_instantiated(option):
+    group, name = option.split("/")
+    choice = f"+{group}={name}" if group == "experiment" else f"{group}={name}"
+    settings = settings_from(composed(choice.lstrip("+"), *NEEDS.get(option, [])))
+    attack_from(settings.attack)
+    budget_from(settings.budget)
+    source_from(settings.data)
+    assert settings.model["name"] in CATALOG
+
+
+def test_every_model_of_the_catalog_can_be_chosen():
+    chosen = {path.stem for path in Path(configuration_folder(), "model").glob("*.yaml")}
+    assert chosen == set(CATALOG)
+
+
+def test_experiments_name_their_command_first():
+    for path in Path(configuration_folder(), "experiment").glob("*.yaml"):
+        lines = path.read_text().splitlines()
+        assert lines[0] == "# @package _global_"
+        assert lines[1] == f"# python -m robust_attn experiment={path.stem}"
+
+
+def test_defaults_of_the_contract():
+    settings = settings_from(composed())
+    assert (settings.tokens, settings.samples, settings.seed, settings.dtype) == (32, 4, 0, "float64")
+    assert settings.layers is None
+    assert settings.budget == {"kind": "wasserstein", "radius": 0.01}
+    assert (settings.attack["name"], settings.data["name"], settings.model["name"]) == ("move", "prose", "bert")
+    assert settings.tracker["mode"] == "offline"
+
+
+def test_layers_are_a_list_without_repetition():
+    assert settings_from(composed("layers=[3,0,3]")).layers == (3, 0)
+    assert settings_from(composed("layers=2")).layers == (2,)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("tokens=0", "tokens must be at least 1"),
+        ("samples=-1", "samples must be at least 1"),
+        ("budget.radius=-0.1", "not negative"),
+        ("budget.radius=inf", "not negative"),
+        ("budget.radius=nan", "not negative"),
+        ("dtype=float16", "dtype must be one of"),
+        ("device=tpu", "device must be one of"),
+        ("layers=[a]", "layers must be"),
+        ("layers=[]", "layers must be"),
+        ("model.sizes=3", "model.sizes must be"),
+        ("layers=true", "layers must be"),
+        ("attack.steps=-1", "attack.steps"),
+        ("tracker.mode=sometimes", "tracker.mode"),
+        ("certificate.failure_probability=0", "between 0 and 1"),
+        ("certificate.lanczos_steps=0", "lanczos_steps"),
+    ],
+)
+def test_wrong_values_are_one_sentence(override, words):
+    with pytest.raises(UserError, match=words) as caught:
+        settings_from(composed(override))
+    assert "\n" not in str(caught.value)
+
+
+def test_lengths_of_the_lipschitz_task():
+    with pytest.raises(UserError, match="two different"):
+        settings_from(composed("task=lipschitz", "task.lengths=[4,4]"))
+    with pytest.raises(UserError, match="at least 1"):
+        settings_from(composed("task=lipschitz", "task.lengths=[0,4]"))

