@@ -27,7 +27,7 @@ from tests.cases import CASES, Case, generator, one_sample, random_layer, random
     log_size=st.floats(-1, 0.7),
     length=st.integers(1, 6),
 )
-def test_no_attack_exceeds_any_bound_that_applies(seed, index, kind, log_radius, log_size, length):
+def test_no_attack_exceeds_any_bound_that_applies(seed, index, kind, log_radius, log_size, length):  # noqa: PLR0917
     case, budget = CASES[index], BUDGETS[kind](10**log_radius)
     layer = random_layer(case, generator(seed))
     measure = random_measure(case, generator(seed + 1), length=length, radius=10**log_size)

@@ -62,7 +62,7 @@ class Move(Attack):
 def singular_start(
     layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
 ) -> Float[Tensor, "*batch n d"]:
-    """The top right singular vector of the derivative in the budget's norm, scaled to the budget, in its better sign."""
+    """The top right singular vector in the budget's norm, scaled to the budget, in the better of its signs."""
     weights = budget.weights(measure)
     estimate = local_lipschitz(layer, measure, weights=weights, generator=generator, steps=LANCZOS_STEPS)
     direction = budget.steepest(weights.sqrt()[..., None] * estimate.direction, measure)

@@ -51,7 +51,8 @@ def covariance_norm_upper(covariance: Float[Tensor, "*batch k k"]) -> Float[Tens
 class HeadNorms:
     """Upper values of the norms of a layer's heads, in float64, from which every global bound is computed.
 
-    `value` is |W_O^h W_V^h|, `inner_value` |W_V^h|, `output` the norm of all W_O^h side by side.
+    `value` is |V_h| for V_h = W_O^h W_V^h, `inner_value` |W_V^h|, `output` the norm of all W_O^h side by side, and
+    `stacked_value` bounds (sum_h <w, V_h e>^2)^{1/2} for unit w, e: all V_h side by side, or on top of one another.
     `interaction` bounds |d^2 s_ij / dx_i dx_j|: |A_h|, or the product of norms where a rotation stands between.
     On the ball of radius R the logits' slopes are bounded by `key_slope(R)` (in the attended token x_j) and, up to
     what is common to all j and softmax drops, by `query_slope(R)` (in the attending token x_i).
@@ -59,6 +60,7 @@ class HeadNorms:
 
     value: Float[Tensor, "heads"]
     inner_value: Float[Tensor, "heads"]
+    stacked_value: float
     output: float
     interaction: Float[Tensor, "heads"]
     key_slope_at_zero: Float[Tensor, "heads"]
@@ -102,9 +104,19 @@ def head_norms(layer: AttentionLayer) -> HeadNorms:
     return HeadNorms(
         value=product_norm_upper(layer.output.double(), value),
         inner_value=norm_upper(value),
+        stacked_value=_stacked_norm(layer.output.double(), value),
         output=float(norm_upper(layer.output.double().permute(1, 0, 2).flatten(1))),
         interaction=interaction,
         key_slope_at_zero=key_slope,
         query_slope_at_zero=query_slope,
         logit_at_zero=logit,
     )
+
+
+def _stacked_norm(output: Float[Tensor, "heads out k"], value: Float[Tensor, "heads k d"]) -> float:
+    """The smaller norm of [V_1 ... V_H] and of its transposed arrangement, V_h = output_h value_h, by QR of one side."""
+    value_factor = torch.linalg.qr(value.transpose(-1, -2), mode="r").R
+    output_factor = torch.linalg.qr(output, mode="r").R
+    beside = (output @ value_factor.transpose(-1, -2)).permute(1, 0, 2).flatten(1)
+    on_top = (output_factor @ value).flatten(0, 1)
+    return min(float(norm_upper(beside)), float(norm_upper(on_top)))

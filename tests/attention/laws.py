@@ -1,4 +1,4 @@
-"""Laws that every linear operator of the package obeys; a test class inherits them and says how to make its operator."""
+"""Laws that every linear operator of the package obeys; a test class inherits them and makes its operator."""
 
 from collections.abc import Callable
 

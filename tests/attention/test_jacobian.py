@@ -47,8 +47,16 @@ def test_attention_rows_sum_to_one():
 
 def test_memory_of_a_forward_pass_does_not_grow_with_length_squared_times_heads():
     """4 heads at n = 3000 would need 288 MB for P alone; the largest tensor made is a block."""
-    layer = AttentionLayer(*(torch.randn(4, 2, 8) for _ in range(1)), torch.zeros(4, 2), torch.randn(4, 2, 8),
-                           torch.zeros(4, 2), torch.randn(4, 2, 8), torch.randn(4, 8, 2), torch.zeros(8), 1.0)  # fmt: skip
+    layer = AttentionLayer(
+        query=torch.randn(4, 2, 8),
+        query_bias=torch.zeros(4, 2),
+        key=torch.randn(4, 2, 8),
+        key_bias=torch.zeros(4, 2),
+        value=torch.randn(4, 2, 8),
+        output=torch.randn(4, 8, 2),
+        offset=torch.zeros(8),
+        scale=1.0,
+    )
     measure = TokenMeasure.uniform(torch.randn(1, 3000, 8))
     rows = [r.stop - r.start for r in module.row_blocks(module.project(layer, measure), None)]
     assert sum(rows) == 3000

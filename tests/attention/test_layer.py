@@ -10,7 +10,7 @@ from tests.cases import CASES, Case, generator, random_layer, random_measure, sc
 
 
 def test_hand_computed_value():
-    """x = (0, 1), A = log 3: row 1 has logits (0, log 3), weights (1/4, 3/4), so f = 3/4; row 0 is the plain mean 1/2."""
+    """x = (0, 1), A = log 3: row 1 has logits (0, log 3), weights (1/4, 3/4): 3/4; row 0 is the mean 1/2."""
     value = scalar_layer(math.log(3))(scalar_measure([0.0, 1.0]))
     assert torch.allclose(value, torch.tensor([[0.5], [0.75]]).double(), atol=1e-15)
 

@@ -84,7 +84,7 @@ def test_scaling_laws(bound, a, t, value, n):
 
 @pytest.mark.parametrize("length", [2, 64])
 def test_the_published_masked_reading_is_false_in_the_averaged_metric(length):
-    """A = 0, V = I: the causal map is the Cesaro mean, of norm above 1, where that reading claims 1; Hardy's 2 holds."""
+    """A = 0, V = I: the causal map is the Cesaro mean, of norm above 1 where that reading says 1; Hardy's 2 holds."""
     zero, one = torch.zeros(1, 1).double(), torch.ones(1, 1).double()
     layer = AttentionLayer.single_head(zero, one, mask=Mask.CAUSAL)
     measure = one_sample(TokenMeasure.uniform(torch.zeros(length, 1).double()))

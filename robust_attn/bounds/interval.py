@@ -1,0 +1,122 @@
+"""Interval softmax: everything that the derivatives are made of, as upper values over a ball around the tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.bounds.rows import RowBlock
+from robust_attn.budget import Budget
+from robust_attn.spectral.norms import HeadNorms
+
+MARGIN = 1 + 1e-11
+"""Relative margin for the rounding of sums over at most some thousand tokens in float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """The ball: radius eps in the weighted norm, weights and their inverses (zero for padding), reach of each atom."""
+
+    eps: float
+    weights: Float[Tensor, "*batch n"]
+    inverse: Float[Tensor, "*batch n"]
+    reach: Float[Tensor, "*batch n"]
+
+
+@dataclass(frozen=True, eq=False)
+class Inflated:
+    """The same quantities as upper values over the ball, with U >= P and the largest U_ij / w_j of each row."""
+
+    ceiling: Float[Tensor, "*batch heads rows n"]
+    strongest: Float[Tensor, "*batch heads rows"]
+    value_distance: Float[Tensor, "*batch heads rows n"]
+    value_deviation: Float[Tensor, "*batch heads rows"]
+    slope_distance: Float[Tensor, "*batch heads rows n"]
+    slope_deviation: Float[Tensor, "*batch heads rows"]
+    key_slope: Float[Tensor, "*batch heads rows n"]
+    steepest: Float[Tensor, "*batch heads rows"]
+
+
+def ball_of(measure: TokenMeasure, budget: Budget) -> Ball:
+    """The ball of a budget around a measure, in float64."""
+    weights = budget.weights(measure).double()
+    inverse = torch.where(weights > 0, 1 / weights.clamp_min(1e-300), torch.zeros_like(weights))
+    return Ball(budget.hilbert_radius(measure), weights, inverse, budget.reach(measure).double())
+
+
+def _logit_shift(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, "*batch heads rows n"]:
+    """How far logit (i, j) can move, up to what is common to a row: |g_ij d_j + y_ij d_i + d_i A d_j| on the ball."""
+    interaction = norms.interaction[:, None, None]
+    own_reach, own_inverse = (_rows_of(field, data.rows)[..., None] for field in (ball.reach, ball.inverse))
+    reach, inverse = (field[..., None, None, :] for field in (ball.reach, ball.inverse))
+    g, b = data.key_slope, data.slope_distance
+    pair = ball.eps * (g**2 * inverse + b**2 * own_inverse).sqrt()
+    pair = pair + interaction * ball.eps**2 / 2 * (inverse * own_inverse).sqrt()
+    alone = g * reach + b * own_reach + interaction * reach * own_reach
+    index = torch.arange(alone.shape[-1])
+    same = index[data.rows, None] == index[None, :]
+    return torch.where(same, alone, torch.minimum(pair, alone))
+
+
+def _rows_of(field: Float[Tensor, "*batch n"], rows: slice) -> Float[Tensor, "*batch 1 rows"]:
+    return field[..., rows].unsqueeze(-2)
+
+
+def log_others(log_terms: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
+    """log sum over all other entries, without cancellation: prefix and suffix sums."""
+    before = torch.logcumsumexp(log_terms, dim=-1).roll(1, dims=-1)
+    after = torch.logcumsumexp(log_terms.flip(-1), dim=-1).flip(-1).roll(-1, dims=-1)
+    before[..., 0] = -torch.inf
+    after[..., -1] = -torch.inf
+    return torch.logaddexp(before, after)
+
+
+def softmax_interval(log_p: Tensor, shift: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Lower and upper values of P'_ij, and of max_j P'_ij / P_ij, when every logit moves by at most `shift`."""
+    zero = torch.zeros_like(log_p)
+    log_upper = shift - torch.logaddexp(log_p + shift, log_others(log_p - shift))
+    log_lower = -shift - torch.logaddexp(log_p - shift, log_others(log_p + shift))
+    upper = torch.where(seen, ((log_p + log_upper).exp() * MARGIN).clamp_max(1.0), zero)
+    lower = torch.where(seen, (log_p + log_lower).exp() / MARGIN, zero)
+    ratio = torch.where(seen, log_upper.exp() * MARGIN, zero).amax(-1).clamp_min(1.0)
+    return lower, upper, ratio
+
+
+def _moved_deviation(deviation: Tensor, distance: Tensor, ceiling: Tensor, ratio: Tensor, motion: Tensor) -> Tensor:
+    """Standard deviation over the ball: the smaller of two ways to change the weights, plus the motion of the points.
+
+    Cov_P'(z) <= E_P'[(z - m)(z - m)^T] <= max(P'/P) Cov_P(z), and <= sum_j U_ij |z_j - m|^2.
+    """
+    grown = torch.where(torch.isinf(ratio), torch.inf, deviation * ratio.sqrt())
+    return torch.minimum(grown, (ceiling * distance**2).sum(-1).sqrt()) + motion
+
+
+def inflated(norms: HeadNorms, ball: Ball, data: RowBlock) -> Inflated:
+    """Upper values over the ball of everything that the derivatives are made of."""
+    p = torch.where(data.seen, data.log_p.exp(), torch.zeros_like(data.log_p))
+    lower, ceiling, ratio = softmax_interval(data.log_p, _logit_shift(norms, ball, data), data.seen)
+    strongest = (ceiling * ball.inverse[..., None, None, :]).amax(-1)
+    mean_motion = torch.minimum(ball.eps * strongest.sqrt(), ball.reach.amax(-1)[..., None, None])
+    drift = torch.maximum(ceiling - p, p - lower).clamp_min(0.0)
+    value_motion, slope_motion = norms.value[:, None] * mean_motion, norms.interaction[:, None] * mean_motion
+    value_shift = (drift * data.value_distance).sum(-1) + value_motion
+    slope_shift = (drift * data.slope_distance).sum(-1) + slope_motion
+    reach, own_reach = ball.reach[..., None, None, :], _rows_of(ball.reach, data.rows)[..., None]
+    value_norm, interaction = norms.value[:, None, None], norms.interaction[:, None, None]
+    value_distance = data.value_distance + value_norm * reach + value_shift[..., None]
+    slope_distance = data.slope_distance + interaction * reach + slope_shift[..., None]
+    key_slope = torch.where(data.seen, data.key_slope + interaction * own_reach, 0.0)
+    return Inflated(
+        ceiling=ceiling,
+        strongest=strongest,
+        value_distance=torch.where(data.seen, value_distance, 0.0),
+        value_deviation=_moved_deviation(data.value_deviation, data.value_distance, ceiling, ratio, value_motion),
+        slope_distance=torch.where(data.seen, slope_distance, 0.0),
+        slope_deviation=_moved_deviation(data.slope_deviation, data.slope_distance, ceiling, ratio, slope_motion),
+        key_slope=key_slope,
+        steepest=key_slope.amax(-1),
+    )
