@@ -12,7 +12,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
 
-ROUNDING_UNITS = 64
+SHRINKINGS = 30
 
 
 class BudgetExceededError(RuntimeError):
@@ -49,23 +49,61 @@ class Observation:
 def observe(
     layer: AttentionLayer, base: TokenMeasure, points: Float[Tensor, "*batch n d"], budget: Budget
 ) -> Observation:
-    """Project `points` into the budget around `base`, make sure of it, and measure what the layer does."""
+    """Project `points` into the budget around `base`, make sure of it, and measure what the layer does, in float64."""
+    layer, base, points = layer.to(torch.float64), base.to(torch.float64), points.double()
     displacement = budget.project(points - base.points, base)
     if not bool(budget.contains(displacement, base).all()):
         raise BudgetExceededError(f"the projected displacement exceeds the {budget.kind} budget {budget.radius}")
-    measure = base.with_points(base.points + displacement)
+    measure = base.with_points(_points_inside(base, displacement, budget))
     before, after = layer(base), layer(measure)
     moved = measure.points - base.points
-    unit = torch.finfo(before.dtype).eps * ROUNDING_UNITS
+    error = evaluation_error(layer, base) + evaluation_error(layer, measure)
     return Observation(
         base=base,
         measure=measure,
         input_change=budget.norm(moved, base),
         output_change=budget.norm(after - before, base),
-        rounding=unit * (budget.norm(before, base) + budget.norm(after, base)),
+        rounding=budget.norm(error[..., None, None].expand(*before.shape[:-1], 1), base),
         w2_input=wasserstein_distance(base.points, measure.points, base.masses),
         w2_output=wasserstein_distance(before, after, base.masses),
     )
+
+
+def evaluation_error(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "*batch"]:
+    """How far rounding may take any one row of layer(measure) from the exact value, to first order in the unit u.
+
+    Inner products of length l err by l u times the norms. A logit error e changes attention weights by 2e in total,
+    so a row by 4e times the largest value; sums over tokens, heads and the output projection add their lengths.
+    """
+    unit = torch.finfo(layer.dtype).eps
+    radius = measure.radius[..., None]
+    groups = [layer.group_of(head) for head in range(layer.heads)]
+    query = layer.query.norm(dim=(-2, -1)) * radius + layer.query_bias.norm(dim=-1)
+    key = layer.key[groups].norm(dim=(-2, -1)) * radius + layer.key_bias[groups].norm(dim=-1)
+    value = layer.value[groups].norm(dim=(-2, -1)) * radius * layer.output.norm(dim=(-2, -1))
+    stretch = 1.0 if layer.rotary is None else layer.rotary.scaling**2
+    d, k = layer.width, layer.query.shape[1]
+    logit = (2 * d + 2 * k + 10) * layer.scale * stretch * query * key
+    lengths = measure.length + d + 2 * layer.value.shape[1] + layer.heads + 20
+    return unit * ((value * (4 * logit + lengths)).sum(-1) + 2 * layer.offset.norm())
+
+
+def _points_inside(base: TokenMeasure, displacement: Tensor, budget: Budget) -> Float[Tensor, "*batch n d"]:
+    """Points whose distance from the base, as rounded, is at most the radius: adding a small displacement to large
+    coordinates rounds it, and a certificate that is exact would be "beaten" by the excess. What cannot be made to fit
+    (a radius below the spacing of numbers) stays where it was.
+    """
+    points = base.points + displacement
+    for _ in range(SHRINKINGS):
+        size = budget.norm(points - base.points, base)
+        outside = size > budget.radius
+        if not bool(outside.any()):
+            return points
+        factor = torch.where(outside, (budget.radius / size) ** 2, torch.ones_like(size))
+        displacement = displacement * factor[..., None, None]
+        points = base.points + displacement
+    outside = budget.norm(points - base.points, base) > budget.radius
+    return torch.where(outside[..., None, None], base.points, points)
 
 
 def wasserstein_distance(

@@ -3,8 +3,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import BUDGETS, Wasserstein
-from robust_attn.observe import BudgetExceededError, observe, wasserstein_distance
+from robust_attn.observe import BudgetExceededError, evaluation_error, observe, wasserstein_distance
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 
@@ -45,3 +46,34 @@ def test_points_that_are_not_numbers_give_nan_not_a_crash():
     measure = one_sample(scalar_measure([0.0, 1.0]))
     first = torch.tensor([[[torch.nan], [1.0]]]).double()
     assert torch.isnan(wasserstein_distance(first, measure.points, measure.masses)).all()
+
+
+@given(seed=st.integers(0, 200), kind=st.sampled_from(sorted(BUDGETS)), log_radius=st.floats(-18, 1))
+def test_rounding_never_carries_points_out_of_the_budget(seed, kind, log_radius):
+    """x + d is rounded: at |x| ~ 5 and radius 1e-6 the excess was 1e-10, enough to beat the hull of equal tokens.
+
+    (Found by benchmarks/soundness.py, seed 327, before points were shrunk to fit.)
+    """
+    measure = random_measure(CASES[0], generator(seed), radius=5.0)
+    layer, budget = random_layer(CASES[0], generator(seed + 1)), BUDGETS[kind](10**log_radius)
+    seen = observe(layer, measure, measure.points + budget.sample(measure, generator(seed + 2)), budget)
+    assert (seen.input_change <= budget.radius).all()
+    assert log_radius < -9 or (seen.input_change >= 0.99 * budget.radius).all()
+
+
+@given(seed=st.integers(0, 300), index=st.integers(0, len(CASES) - 1), log_scale=st.floats(-1, 1.5))
+def test_evaluation_error_dominates_the_error_of_float32(seed, index, log_scale):
+    """float64 is exact beside float32: the formula with float32's unit must cover the difference, at any logits."""
+    case = CASES[index]
+    layer = random_layer(case, generator(seed), scale=10**log_scale).to(torch.float32)
+    measure = random_measure(case, generator(seed + 1)).to(torch.float32)
+    exact = layer.to(torch.float64)(TokenMeasure(measure.points.double(), measure.masses.double(), measure.positions))
+    error = (layer(measure).double() - exact).norm(dim=-1)
+    error = torch.where(measure.present, error, torch.zeros_like(error)).amax(-1)
+    assert (error <= evaluation_error(layer, measure).double()).all()
+
+
+def test_logits_of_thousands_are_not_taken_for_violations():
+    """benchmarks/soundness.py, seed 327: logits near 1e4 carry 1e-12 into the weights, beyond 64 units of f."""
+    layer, measure = random_layer(CASES[0], generator(0), scale=30.0), random_measure(CASES[0], generator(1))
+    assert (evaluation_error(layer, measure) >= 1e-12 * layer(measure).norm(dim=-1).amax(-1)).all()
