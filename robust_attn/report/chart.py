@@ -109,14 +109,15 @@ def log_axis(
     at: Collection[float] = (),
     label: Callable[[float], str] = tick,
 ) -> None:
-    """A logarithmic axis with labels in plain numbers: at given places, else at 1, 2, 5 or at decades."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    """A logarithmic axis with labels in plain numbers: at given places, else at round numbers or decades."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     axis = axes.xaxis if name == "x" else axes.yaxis
     (axes.set_xscale if name == "x" else axes.set_yscale)("log")
     low, high = axes.get_xlim() if name == "x" else axes.get_ylim()
     steps = (1.0, 2.0, 5.0) if high < 80 * low else (1.0,)
-    axis.set_major_locator(FixedLocator(sorted(at)) if 0 < len(at) <= 12 else LogLocator(subs=steps, numticks=9))
+    free = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]) if high < 4 * low else LogLocator(subs=steps, numticks=9)
+    axis.set_major_locator(FixedLocator(sorted(at)) if 0 < len(at) <= 12 else free)
     axis.set_major_formatter(FuncFormatter(lambda value, _: label(float(value))))
     axis.set_minor_locator(NullLocator())
 

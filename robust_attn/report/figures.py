@@ -3,13 +3,13 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from robust_attn.report.chart import (
     CERTIFIED,
     INK,
     LOCAL,
-    MUTED,
     OBSERVED,
     OTHER,
     PAPER,
@@ -23,34 +23,75 @@ from robust_attn.report.chart import (
 )
 from robust_attn.report.ladder import Rung
 from robust_attn.report.numerals import at_least, at_most, percent, power_of_ten, tick
-from robust_attn.report.rows import Row, largest
+from robust_attn.report.rows import Row, by_layer, largest, place_of
+from robust_attn.report.words import counted
 
 if TYPE_CHECKING:
     import matplotlib.axes
 
 DECADES_ABOVE = 8.0
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How figures speak about a kind of rows; `prefix` keeps the names of their files apart."""
+
+    prefix: str
+    axis: str
+    title: str
+    promised: str
+    reached: str
+    worst: str
+    curve: str
+
+
+CHECKS = Wording(
+    prefix="",
+    axis="change of the output",
+    title="Observed against certified, layer by layer",
+    promised="The thick blue line is the promise: no allowed perturbation moves the output further.",
+    reached="The dashed orange line is how far the attack really got.",
+    worst="Every point belongs to the worst sample of its layer: the one where the attack came closest to its promise.",
+    curve="attack",
+)
+CERTIFICATES = replace(
+    CHECKS,
+    title="Certified, layer by layer",
+    worst="Every point belongs to the sample of its layer with the largest promise.",
+)
+SEARCHES = Wording(
+    prefix="search-",
+    axis="gain (output change per unit of input change)",
+    title="Gain found against gain proved, layer by layer",
+    promised="The thick blue line is proved: no tokens in the ball amplify a change more.",
+    reached="The dashed orange line is the steepest configuration that the search found.",
+    worst="",
+    curve="search",
+)
 _FAMILY_COLOURS = {"paper": PAPER, "sharp": SHARP, "local": LOCAL, "ball": LOCAL}
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _MAXIMAL_CURVES = 40
 
 
-def charts_of(rows: Sequence[Row], example: Row | None) -> tuple[Chart, ...]:
+def charts_of(rows: Sequence[Row], example: Row | None, wording: Wording | None = None) -> tuple[Chart, ...]:
     """Every figure that the rows have numbers for; `example` is the one whose ladder is drawn."""
+    if wording is None:
+        wording = CHECKS if any(row.attacked for row in rows) else CERTIFICATES
     with house_style():
         drawn = (
-            layers_chart(rows),
-            ladder_chart(example) if example else None,
-            convergence_chart(rows),
-            lengths_chart(rows),
+            layers_chart(rows, wording),
+            ladder_chart(example, wording) if example else None,
+            convergence_chart(rows, wording),
         )
     return tuple(chart for chart in drawn if chart is not None)
 
 
-def layers_chart(rows: Sequence[Row]) -> Chart | None:
+def layers_chart(rows: Sequence[Row], wording: Wording = CHECKS) -> Chart | None:
     """Observed and certified output change per layer, every upper bound a line, the worst sample of each layer."""
-    certified = _worst((row.layer, _log10(row.certified)) for row in rows)
-    observed = _worst((row.layer, _log10(row.observed)) for row in rows if row.attacked)
-    bounds = _bounds_by_name(rows)
+    worst = [layer.worst for layer in by_layer(rows)]
+    certified = _by_layer((row.layer, _log10(row.certified)) for row in worst)
+    observed = _by_layer((row.layer, _log10(row.observed)) for row in worst if row.attacked)
+    bounds = _bounds_by_name(worst)
     if not certified and not observed and not bounds:
         return None
     near = _near(bounds, [*certified.values(), *observed.values()])
@@ -63,25 +104,36 @@ def layers_chart(rows: Sequence[Row]) -> Chart | None:
     reached = {"color": OBSERVED, "lw": 2.0, "marker": "o", "ms": 6, "zorder": 5, "ls": (0, (4, 2))}
     _line(axes, observed, tips, "observed", reached)
     _layer_axis(axes, {*certified, *observed}.union(*near.values()) if near else {*certified, *observed})
-    axes.set_ylabel("change of the output")
+    axes.set_ylabel(wording.axis)
     legend: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "fontsize": 8.5, "handlelength": 2.6}
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda index: -_height(handles[index]))  # as the lines stand in the figure
     axes.legend([handles[i] for i in order], [labels[i] for i in order], labelcolor=INK, **legend)
     return Chart(
-        "layers",
-        "Observed against certified, layer by layer",
-        "The thick blue line is the promise: no allowed perturbation moves the output further. The dashed orange line "
-        "is how far the attack really got. The closer the two, the less the promise gives away; an orange point above "
-        "the blue line would be a broken promise. Thin lines are the other upper bounds. The axis is logarithmic and "
-        "every point is the worst sample of its layer." + _beyond(bounds, near),
+        f"{wording.prefix}layers",
+        wording.title,
+        _layers_caption(wording, attacked=bool(observed)) + _beyond(bounds, near),
         _layers_description(observed, certified),
         figure,
         tips,
     )
 
 
-def ladder_chart(row: Row) -> Chart | None:
+def _layers_caption(wording: Wording, *, attacked: bool) -> str:
+    comparison = (
+        f"{wording.reached} The closer the two, the less is given away; an orange point above the blue line would be "
+        "a broken promise."
+    )
+    sentences = (
+        wording.promised,
+        comparison if attacked else "",
+        "Thin lines are the other upper bounds. The axis is logarithmic.",
+        wording.worst,
+    )
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def ladder_chart(row: Row, wording: Wording = CHECKS) -> Chart | None:
     """Every bound of one row on one logarithmic scale."""
     rungs = [rung for rung in row.ladder if rung.log10 is not None and math.isfinite(rung.log10)]
     observed = _log10(row.observed) if row.attacked else None
@@ -102,12 +154,12 @@ def ladder_chart(row: Row) -> Chart | None:
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x")
     axes.invert_yaxis()
-    axes.set_xlabel("change of the output")
-    seen = ", dashed line: what the attack reached" if observed is not None else ""
+    axes.set_xlabel(wording.axis)
+    seen = f", dashed line: what the {wording.curve} reached" if observed is not None else ""
     beyond = _beyond({rung.name: {0: _value(rung)} for rung in rungs}, {rung.name: {} for rung in near})
     return Chart(
-        "ladder",
-        f"The ladder of bounds, layer {row.layer}, sample {row.sample}",
+        f"{wording.prefix}ladder",
+        f"The ladder of bounds, {place_of(row)}",
         f"Each row is one theorem’s answer to the same question. Filled blue: the one that certifies{seen}. "
         f"Hollow: a lower bound, which no promise for the same inputs can undercut.{beyond}",
         "; ".join(f"{rung.name} {power_of_ten(rung.log10)}" for rung in near),
@@ -116,7 +168,7 @@ def ladder_chart(row: Row) -> Chart | None:
     )
 
 
-def convergence_chart(rows: Sequence[Row]) -> Chart | None:
+def convergence_chart(rows: Sequence[Row], wording: Wording = CHECKS) -> Chart | None:
     """How far the attack had come after each step, as a share of the promise; the closest records first."""
     curves = [(row, shares) for row in rows if len(shares := _shares(row)) > 1]
     if not curves:
@@ -129,45 +181,19 @@ def convergence_chart(rows: Sequence[Row]) -> Chart | None:
         axes.plot(list(shares), list(shares.values()), color=OBSERVED, lw=1.0, alpha=0.45, gid=tip)
     axes.axhline(1.0, color=CERTIFIED, lw=2.0)
     log_axis(axes, "y", label=lambda share: f"{tick(share * 100)} %")
-    axes.set_xlabel("attack step")
+    axes.set_xlabel(f"{wording.curve} step")
     axes.set_ylabel("share of the promise")
     many = f" The {_MAXIMAL_CURVES} closest of {len(curves)} are drawn." if len(curves) > _MAXIMAL_CURVES else ""
     return Chart(
-        "convergence",
-        "Did the attack finish its work?",
-        "Each curve is one attack, step by step, as a share of what is promised (blue line). Curves that are flat at "
-        f"the end have found what this attack can find; curves still rising would go further with more steps.{many}",
-        f"{len(curves)} attacks; the closest reached {percent(max(curves[0][1].values()))} of its promise",
+        f"{wording.prefix}convergence",
+        f"Did the {wording.curve} finish its work?",
+        f"Each curve is one {wording.curve}, step by step, as a share of what is promised (blue line). Curves that are "
+        f"flat at the end have found what this {wording.curve} can find; curves still rising would go further with "
+        f"more steps.{many}",
+        f"{counted(len(curves), 'curve')}; the closest reached {percent(max(curves[0][1].values()))} of its promise",
         figure,
         tips,
     )
-
-
-def lengths_chart(rows: Sequence[Row]) -> Chart | None:
-    """The local Lipschitz constant against the number of tokens, where a run holds several lengths."""
-    lines: defaultdict[int | None, dict[int, float]] = defaultdict(dict)
-    for row in rows:
-        if row.tokens is not None and row.lipschitz is not None and row.lipschitz > 0:
-            lines[row.layer][row.tokens] = max(row.lipschitz, lines[row.layer].get(row.tokens, 0.0))
-    drawn = {layer: dict(sorted(line.items())) for layer, line in list(lines.items())[:8] if len(line) > 1}
-    if not drawn:
-        return None
-    figure, axes = canvas()
-    tips = Tips()
-    palette = (CERTIFIED, OBSERVED, SHARP, PAPER, LOCAL, OTHER, MUTED, INK)
-    for colour, marker, (layer, line) in zip(palette, _MARKERS, drawn.items(), strict=False):
-        axes.plot(list(line), list(line.values()), color=colour, lw=1.6, label=f"layer {layer}")
-        for tokens, value in line.items():
-            tip = tips.mark(f"layer {layer}, {tokens} tokens: {at_most(value)}")
-            axes.plot([tokens], [value], color=colour, marker=marker, ms=5, gid=tip)
-    log_axis(axes, "x", at={tokens for line in drawn.values() for tokens in line})
-    log_axis(axes, "y")
-    axes.set(xlabel="tokens", ylabel="local Lipschitz constant")
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), labelcolor=INK)
-    caption = (
-        "How much a layer can amplify a tiny change, against the length of its input; largest sample of each length."
-    )
-    return Chart("lengths", "Sensitivity against length", caption, f"{len(drawn)} layers", figure, tips)
 
 
 def _draw_rung(axes: "matplotlib.axes.Axes", place: int, rung: Rung, base: float, tips: Tips) -> None:
@@ -209,13 +235,13 @@ def _layer_axis(axes: "matplotlib.axes.Axes", layers: Iterable[int]) -> None:
 
 
 def _bounds_by_name(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
-    """Upper bounds that apply, worst sample per layer, from the smallest to the largest."""
+    """Upper bounds that apply, by layer, from the smallest to the largest."""
     pairs: defaultdict[str, list[tuple[int | None, float | None]]] = defaultdict(list)
     for row in rows:
         for rung in row.ladder:
             if rung.side == "upper":
                 pairs[rung.name].append((row.layer, rung.log10))
-    lines = {name: _worst(values) for name, values in pairs.items()}
+    lines = {name: _by_layer(values) for name, values in pairs.items()}
     return dict(sorted(((name, line) for name, line in lines.items() if line), key=lambda item: min(item[1].values())))
 
 
@@ -227,8 +253,8 @@ def _near(bounds: dict[str, dict[int, float]], shown: Sequence[float]) -> dict[s
     return {name: line for name, line in cut.items() if line}
 
 
-def _worst(pairs: Iterable[tuple[int | None, float | None]]) -> dict[int, float]:
-    """The largest finite value per layer."""
+def _by_layer(pairs: Iterable[tuple[int | None, float | None]]) -> dict[int, float]:
+    """The largest finite value per layer; there is one row of each, but a bound may be listed twice."""
     groups: defaultdict[int, list[float]] = defaultdict(list)
     for layer, value in pairs:
         if layer is not None and value is not None and math.isfinite(value):

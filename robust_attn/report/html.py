@@ -5,16 +5,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from robust_attn.report import facts
+from robust_attn.report import facts, words
 from robust_attn.report.atomic import write_text
 from robust_attn.report.chart import Chart, png_file, svg_text
-from robust_attn.report.figures import charts_of
+from robust_attn.report.figures import SEARCHES, charts_of
 from robust_attn.report.findings import Findings, findings_of, tiles
 from robust_attn.report.ladder import Rung
 from robust_attn.report.load import Run, load_run
 from robust_attn.report.markdown import markdown_text
 from robust_attn.report.page import rendered, trusted
-from robust_attn.report.rows import Row, shown_first
+from robust_attn.report.pictures import pictures_in
+from robust_attn.report.rows import Row, place_of, shown_first
+from robust_attn.report.sensitivity_figures import lengths_chart
+from robust_attn.types import Verdict
 
 ROWS_SHOWN = 500
 _SETTINGS_SHOWN = 200
@@ -25,11 +28,19 @@ def write_report(folder: Path) -> Path:
     """Write report.html, report.md and figures/*.png of the run in `folder`; the path of report.html."""
     run = load_run(folder)
     findings = findings_of(run)
-    charts = charts_of([row for row in findings.rows if row.head is None], findings.example)
+    charts = all_charts(findings)
     for chart in charts:
         png_file(chart, folder / "figures")
     write_text(folder / "report.md", markdown_text(findings, charts))
     return write_text(folder / "report.html", html_text(findings, charts))
+
+
+def all_charts(findings: Findings) -> tuple[Chart, ...]:
+    """The figures of every kind of records, those of whole layers only."""
+    checks = charts_of([row for row in findings.rows if row.head is None], findings.example)
+    searches = charts_of(findings.searches, findings.search_example, SEARCHES) if findings.searches else ()
+    lengths = lengths_chart(findings.growth)
+    return (*checks, *searches, *((lengths,) if lengths else ()))
 
 
 def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
@@ -40,17 +51,27 @@ def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
     values: dict[str, Any] = {
         "findings": findings,
         "title": _title(run),
-        "subtitle": _subtitle(run),
+        "subtitle": _subtitle(findings),
         "state": facts.state_note(run),
         "weights_note": facts.weights_note(run),
         "tiles": tiles(findings),
+        "run_has_records": bool(run.records),
+        "terms": words.terms(
+            checks=bool(findings.rows), searches=bool(findings.searches), constants=bool(findings.constants)
+        ),
         "charts": [(chart, trusted(svg_text(chart))) for chart in charts],
+        "pictures": pictures_in(run.folder / "figures"),
         "noun": facts.setting_of(run).noun,
         "attacked": any(row.attacked for row in findings.rows),
         "with_heads": any(row.head is not None for row in findings.rows),
         "ladder": _against_promise(findings.example),
+        "search_ladder": _against_promise(findings.search_example),
+        "place": place_of(findings.example) if findings.example else "",
+        "search_place": place_of(findings.search_example) if findings.search_example else "",
+        "bad": (Verdict.VIOLATED, Verdict.UNKNOWN),
         "rows": shown,
         "hidden": len(findings.rows) - len(shown),
+        "constants": findings.constants[:ROWS_SHOWN],
         "texts": facts.sample_texts(run),
         "settings": dict(list(settings.items())[:_SETTINGS_SHOWN]),
         "environment": _environment(run),
@@ -73,10 +94,11 @@ def _title(run: Run) -> str:
     return f"{facts.text_of(facts.fact(run, 'model'))}: how far can its attention be pushed?"
 
 
-def _subtitle(run: Run) -> str:
-    parts = [facts.text_of(facts.fact(run, key)) for key in ("task", "attack", "weights")]
-    labels = ("task", "attack", "weights")
-    return " · ".join(f"{label} {part}" for label, part in zip(labels, parts, strict=True) if part != "unknown")
+def _subtitle(findings: Findings) -> str:
+    """Task, attack and weights; a run that attacked nothing names no attack, whatever its settings hold."""
+    keys = ("task", "attack", "weights") if any(row.attacked for row in findings.rows) else ("task", "weights")
+    parts = ((key, facts.text_of(facts.fact(findings.run, key))) for key in keys)
+    return " · ".join(f"{key} {part}" for key, part in parts if part != "unknown")
 
 
 def _environment(run: Run) -> dict[str, str]:

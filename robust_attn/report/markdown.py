@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from robust_attn.report import facts
 from robust_attn.report.chart import Chart
 from robust_attn.report.findings import Findings
-from robust_attn.report.numerals import at_least, at_most, percent, power_of_ten
-from robust_attn.report.rows import LayerRow, Row
+from robust_attn.report.generic import GenericTable
+from robust_attn.report.numerals import at_least, at_most, percent, plain, power_of_ten
+from robust_attn.report.rows import LayerRow, Row, place_of
+from robust_attn.report.sensitivity import Growth
 
 
 def markdown_text(findings: Findings, charts: Sequence[Chart]) -> str:
@@ -15,12 +17,15 @@ def markdown_text(findings: Findings, charts: Sequence[Chart]) -> str:
     run = findings.run
     notes = [note for note in (facts.state_note(run), facts.weights_note(run)) if note]
     parts = [
-        f"# {escaped(findings.headline.title)}",
+        f"# {escaped(findings.statement.headline.title)}",
         *(f"> **{escaped(note)}**" for note in notes),
-        escaped(findings.headline.detail),
-        escaped(findings.promise),
-        escaped(findings.confidence),
+        escaped(findings.statement.headline.detail),
+        *(escaped(promise) for promise in findings.promises),
+        *([escaped(findings.statement.confidence)] if findings.statement.confidence else []),
         *([_layer_table(findings.layers)] if findings.layers else []),
+        *([_search_table(findings.searches)] if findings.searches else []),
+        *([_growth_table(findings.growth)] if findings.growth else []),
+        *(_generic_table(found) for found in findings.others),
         *(f"![{escaped(chart.title)}](figures/{chart.name}.png)" for chart in charts),
         *([_ladder_table(findings.example)] if findings.example else []),
         f"Repeat it:\n\n{fenced(facts.command_of(run))}",
@@ -48,19 +53,59 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def _layer_table(layers: Sequence[LayerRow]) -> str:
-    head = ("layer", "output moves at most", "attack reached", "share", "certified by", "verdict")
+    head = ("layer", "output moves at most", "certified by", "worst sample", "its promise", "attack reached", "share")
     body = [
         (
             str(layer.layer),
             at_most(layer.certified),
-            "—" if layer.observed is None else at_least(layer.observed),
-            "—" if layer.tightness is None else percent(layer.tightness),
             layer.bound or "—",
+            "—" if layer.worst.sample is None else str(layer.worst.sample),
+            at_most(layer.worst.certified),
+            "—" if layer.worst.observed is None else at_least(layer.worst.observed),
+            "—" if layer.worst.tightness is None else percent(layer.worst.tightness),
             layer.verdict.value,
         )
         for layer in layers
     ]
+    return table((*head, "verdict"), body)
+
+
+def _search_table(rows: Sequence[Row]) -> str:
+    head = ("layer", "tokens", "gain at most", "proved by", "search found", "share", "verdict")
+    body = [
+        (
+            str(row.layer),
+            str(row.tokens),
+            at_most(row.certified),
+            row.bound or "—",
+            at_least(row.gain),
+            percent(row.tightness),
+            row.verdict.value,
+        )
+        for row in rows
+    ]
     return table(head, body)
+
+
+def _growth_table(growth: Sequence[Growth]) -> str:
+    lengths = sorted({length for line in growth for length in line.means})
+    body = [
+        (
+            line.name,
+            *(plain(line.means.get(length), 4) for length in lengths),
+            "—" if line.exponent is None else plain(line.exponent),
+        )
+        for line in growth
+    ]
+    head = ("layer", *(f"{length} tokens" for length in lengths), "exponent")
+    return f"Mean local Lipschitz constant:\n\n{table(head, body)}"
+
+
+def _generic_table(found: GenericTable) -> str:
+    shared = ", ".join(f"{key} {value}" for key, value in found.shared.items())
+    title = f"Records of the task “{found.task}”{', all with ' + shared if shared else ''}:"
+    body = [[cell.shown for cell in line] for line in found.lines]
+    return f"{escaped(title)}\n\n{table([escaped(name) for name in found.columns], body)}" if body else escaped(title)
 
 
 def _ladder_table(row: Row) -> str:
@@ -73,4 +118,4 @@ def _ladder_table(row: Row) -> str:
         for rung in row.ladder
     ]
     head = ("bound", "side", "output change")
-    return f"Every bound of layer {row.layer}, sample {row.sample}:\n\n{table(head, body)}"
+    return f"Every bound of {place_of(row)}:\n\n{table(head, body)}"

@@ -11,6 +11,7 @@ from robust_attn.report.numerals import finite, integer_at, number_at
 from robust_attn.types import Verdict
 
 NO_ATTACKS = ("none", "")
+_FROM_BAD_TO_GOOD = (Verdict.VIOLATED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.HOLDS)
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,19 @@ class Row:
 
 @dataclass(frozen=True)
 class LayerRow:
-    """The worst of one layer over its samples: the promise that covers them all, and the strongest attack on them."""
+    """One layer: `certified` (by `bound`) covers all of its samples, `worst` is the one that matters most."""
 
     layer: int | None
     samples: int
     certified: float | None
-    observed: float | None
-    gain: float | None
-    lipschitz: float | None
-    tightness: float | None
     bound: str
     scope: str
-    verdict: Verdict
+    worst: Row
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of the worst sample: a bad one comes before any other."""
+        return self.worst.verdict
 
 
 def row_of(record: dict[str, Any]) -> Row:
@@ -100,11 +102,15 @@ def _verdict(record: dict[str, Any]) -> Verdict:
     return verdict if known or verdict is Verdict.VIOLATED else Verdict.UNKNOWN
 
 
+def stated_verdicts(records: Iterable[dict[str, Any]]) -> list[Verdict]:
+    """The verdicts that records of any kind state, as they state them; what is no verdict is left out."""
+    return [Verdict(said) for record in records if (said := str(record.get("verdict"))) in set(Verdict)]
+
+
 def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict of a whole from those of its parts; nothing at all is UNKNOWN."""
     seen = set(verdicts)
-    order = (Verdict.VIOLATED, Verdict.UNKNOWN, Verdict.VACUOUS, Verdict.HOLDS)
-    return next((verdict for verdict in order if verdict in seen), Verdict.UNKNOWN)
+    return next((verdict for verdict in _FROM_BAD_TO_GOOD if verdict in seen), Verdict.UNKNOWN)
 
 
 def verdict_counts(rows: Iterable[Row]) -> dict[Verdict, int]:
@@ -129,14 +135,25 @@ def _layer_row(layer: int | None, rows: Sequence[Row]) -> LayerRow:
         layer=layer,
         samples=len({row.sample for row in rows}),
         certified=widest.certified,
-        observed=largest(row.observed for row in rows if row.attacked),
-        gain=largest(row.gain for row in rows if row.attacked),
-        lipschitz=largest(row.lipschitz for row in rows),
-        tightness=largest(row.tightness for row in rows if row.attacked),
         bound=widest.bound,
         scope=widest.scope,
-        verdict=worst_verdict(row.verdict for row in rows),
+        worst=max(rows, key=concern),
     )
+
+
+def concern(row: Row) -> tuple[int, float, float]:
+    """What makes one row worse than another: a bad verdict, else a promise more nearly reached, else a larger one."""
+    return (
+        len(_FROM_BAD_TO_GOOD) - _FROM_BAD_TO_GOOD.index(row.verdict),
+        row.tightness or 0.0,
+        math.inf if row.certified is None else row.certified,
+    )
+
+
+def place_of(row: Row) -> str:
+    """Where a row was measured, in words; what is not known is left out."""
+    places = (("layer", row.layer), ("head", row.head), ("sample", row.sample))
+    return ", ".join(f"{name} {place}" for name, place in places if place is not None) or "place not stated"
 
 
 def largest(values: Iterable[float | None]) -> float | None:
@@ -152,11 +169,5 @@ def covering(rows: Iterable[Row]) -> float | None:
 
 def shown_first(rows: Sequence[Row], limit: int) -> tuple[Row, ...]:
     """At most `limit` rows in their order: those that ask for attention, then those where the attack came closest."""
-
-    def concern(index: int) -> tuple[int, float]:
-        row = rows[index]
-        rank = {Verdict.VIOLATED: 0, Verdict.UNKNOWN: 1}.get(row.verdict, 2)
-        return rank, -(row.tightness if row.tightness is not None else -math.inf)
-
-    chosen = sorted(range(len(rows)), key=concern)[:limit]
+    chosen = sorted(range(len(rows)), key=lambda index: concern(rows[index]), reverse=True)[:limit]
     return tuple(rows[index] for index in sorted(chosen))

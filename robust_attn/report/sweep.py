@@ -10,10 +10,12 @@ from robust_attn.report import facts, words
 from robust_attn.report.atomic import write_text
 from robust_attn.report.chart import Chart, png_file, svg_text
 from robust_attn.report.html import write_report
+from robust_attn.report.kinds import kinds_of
 from robust_attn.report.load import Run, find_runs
 from robust_attn.report.numerals import at_least, percent
 from robust_attn.report.page import rendered, trusted
-from robust_attn.report.rows import covering, largest, rows_of, verdict_counts, worst_verdict
+from robust_attn.report.rows import covering, largest, rows_of, stated_verdicts, worst_verdict
+from robust_attn.report.sensitivity import constants_of, search_row
 from robust_attn.report.sweep_figures import sweep_charts
 from robust_attn.report.sweep_run import SweepRun
 from robust_attn.report.trends import Trend, trends_of
@@ -58,6 +60,7 @@ def _html_text(sweep: Sweep, charts: Sequence[Chart], noted: Sequence[str]) -> s
         "hidden": max(0, len(sweep.runs) - RUNS_SHOWN),
         "extremes": extremes(sweep.runs),
         "notes": noted,
+        "measured": any(run.lipschitz is not None for run in sweep.runs),
     }
     return rendered("sweep.html.j2", values)
 
@@ -101,21 +104,27 @@ def _overrides(run: Run) -> dict[str, str]:
 
 
 def _line(folder: Path, run: Run, keys: Sequence[str]) -> SweepRun:
-    rows = rows_of(run.records)
+    kinds = kinds_of(run.records)
+    rows = rows_of(kinds.checks)
+    judged = (*rows, *(search_row(record) for record in kinds.searches))
     attacked = [row for row in rows if row.attacked]
+    verdicts = [*(row.verdict for row in judged), *stated_verdicts(kinds.others)]
     message = str((run.summary or {}).get("message") or "")
+    measured = () if rows else constants_of((*kinds.searches, *kinds.constants))
     return SweepRun(
         label=_label(folder, run),
         settings={key: setting(run, key) for key in keys},
         status=run.status,
         message=message[:300],
-        records=len(rows),
+        records=len(run.records),
+        checks=len(verdicts),
         observed=largest(row.observed for row in attacked),
         gain=largest(row.gain for row in attacked),
-        certified=covering(rows),
-        tightness=largest(row.tightness for row in attacked),
-        counts=verdict_counts(rows),
-        verdict=worst_verdict(row.verdict for row in rows),
+        certified=covering(row for row in rows if row.head is None),
+        tightness=largest(row.tightness for row in (*attacked, *judged[len(rows) :])),
+        lipschitz=largest(constant.lower for constant in measured),
+        counts={verdict: verdicts.count(verdict) for verdict in Verdict},
+        verdict=worst_verdict(verdicts),
         link=_link(folder, run),
     )
 
@@ -135,11 +144,14 @@ def headline(runs: Sequence[SweepRun]) -> words.Headline:
     """One verdict on the whole comparison, with the runs that did not end well."""
     failed = [run for run in runs if run.status != "complete"]
     violated = sum(run.counts[Verdict.VIOLATED] for run in runs)
-    total = sum(run.records for run in runs)
+    total = sum(run.checks for run in runs)
     unknown = sum(run.counts[Verdict.UNKNOWN] for run in runs)
     unfinished = f" {words.counted(len(failed), 'run')} failed or did not finish." if failed else ""
     if violated:
         return words.Headline("violated", "A promise was broken", f"{violated} of {total} checks violated.{unfinished}")
+    if not total and any(run.records for run in runs):
+        records = words.counted(sum(run.records for run in runs), "record")
+        return words.Headline("measured", "Measurements compared", f"{records}, none with a verdict.{unfinished}")
     if unknown or not total:
         detail = f"{unknown} of {total} checks ended without a finite number.{unfinished}"
         return words.Headline("unknown", "Not every promise could be computed", detail)

@@ -42,10 +42,10 @@ def group_of(run: SweepRun, keys: Sequence[str], without: str) -> str:
 
 
 def trends_of(runs: Sequence[SweepRun], keys: Sequence[str]) -> tuple[Trend, ...]:
-    """Fitted exponents of gain and certified change against each swept number."""
+    """Fitted exponents of gain, certified change and Lipschitz constant against each swept number."""
     found: list[Trend] = []
     for key in numeric_keys(runs, keys):
-        for quantity in ("gain", "certified"):
+        for quantity in ("gain", "certified", "lipschitz"):
             points: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
             for run in runs:
                 x, y = positive(run.settings[key]), getattr(run, quantity)
@@ -59,11 +59,18 @@ def trends_of(runs: Sequence[SweepRun], keys: Sequence[str]) -> tuple[Trend, ...
     return tuple(found)
 
 
+def fitted_slope(pairs: Sequence[tuple[float, float]]) -> float:
+    """Least-squares slope through at least two places."""
+    x_mean, y_mean = (sum(axis) / len(pairs) for axis in zip(*pairs, strict=True))
+    spread = sum((x - x_mean) ** 2 for x, _ in pairs)
+    return sum((x - x_mean) * (y - y_mean) for x, y in pairs) / spread
+
+
 def slope(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Least-squares slope and its standard error."""
     count = len(pairs)
-    x_mean, y_mean = sum(x for x, _ in pairs) / count, sum(y for _, y in pairs) / count
+    x_mean, y_mean = (sum(axis) / count for axis in zip(*pairs, strict=True))
+    value = fitted_slope(pairs)
     spread = sum((x - x_mean) ** 2 for x, _ in pairs)
-    value = sum((x - x_mean) * (y - y_mean) for x, y in pairs) / spread
     residual = sum((y - y_mean - value * (x - x_mean)) ** 2 for x, y in pairs)
     return value, math.sqrt(residual / (count - 2) / spread)

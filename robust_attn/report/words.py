@@ -37,6 +37,31 @@ _MEASURES = {
     "per_token": "in the norm of the budget",
 }
 
+_LIPSCHITZ = (
+    "Local Lipschitz",
+    "The largest possible gain of an infinitely small perturbation of exactly these tokens.",
+)
+_PAPER = ("Paper’s bound", "What the bounds of Castin, Ablin and Peyré (ICML 2024) promise for the same question.")
+_CHECK_TERMS = (
+    ("Gain", "How much further the output moved than the input, in the strongest attack found."),
+    _LIPSCHITZ,
+    ("Certified", "A proved limit: no perturbation within the budget moves the output further."),
+    _PAPER,
+    ("Tightness", "What the attack reached as a share of what is certified. At 100 % nothing can be improved."),
+    ("HOLDS", "No attack went beyond the certificate, and it says more than the trivial limit does."),
+    ("VIOLATED", "The attack went beyond it: something is wrong, and this must be looked into."),
+    ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation whatsoever."),
+    ("UNKNOWN", "A number was not finite, so nothing is promised."),
+)
+_SEARCH_TERMS = (
+    ("Gain", "How much further the output moves than the input, for a small change of the tokens."),
+    ("Ball", "All tokens whose Euclidean norm is at most the radius of the search."),
+    _PAPER,
+    ("HOLDS", "The search found no tokens steeper than the bound allows."),
+    ("VIOLATED", "It found some: the bound or the code is wrong, and this must be looked into."),
+    ("UNKNOWN", "A number was not finite, so nothing is promised."),
+)
+
 
 @dataclass(frozen=True)
 class Headline:
@@ -142,18 +167,21 @@ def _effect(known: Sequence[LayerRow], setting: Setting) -> str:
 
 def confidence(rows: Sequence[Row]) -> str:
     """With which confidence the promises hold, all of them together."""
-    promised = [row for row in rows if row.certified is not None]
-    if not promised:
+    return joint_confidence([row.failure_probability for row in rows if row.certified is not None], "promise")
+
+
+def joint_confidence(chances: Sequence[float | None], noun: str) -> str:
+    """That none of several statements is wrong, each of which may fail with a probability of its own."""
+    if not chances:
         return "There is nothing to be confident about."
-    chances = [row.failure_probability for row in promised]
     if any(chance is None for chance in chances):
-        return "For some promises the probability of being wrong was not recorded, so no confidence can be stated."
+        return f"For some {noun}s the probability of being wrong was not recorded, so no confidence can be stated."
     total = math.fsum(chance for chance in chances if chance is not None)
     if total == 0:
-        return "No chance is involved: every step of every certificate is deterministic."
+        return f"No chance is involved: every step of every {noun} is deterministic."
     if total >= 1:
-        return "The stated failure probabilities add up to one or more: together the promises carry no confidence."
-    which = "the promise" if len(promised) == 1 else f"even one of the {len(promised)} promises"
+        return f"The stated failure probabilities add up to one or more: together the {noun}s carry no confidence."
+    which = f"the {noun}" if len(chances) == 1 else f"even one of the {len(chances)} {noun}s"
     return (
         f"Part of the computation draws random numbers. The probability that {which} is wrong for that reason "
         f"is {odds(total)} ({at_most(total, 2)})."
@@ -171,6 +199,16 @@ def odds(probability: float) -> str:
         if inverse >= size:
             return f"at most 1 in {at_least(inverse / size, 2).removesuffix('.0')}{name}"
     return f"at most 1 in {at_least(inverse, 2)}"
+
+
+def terms(*, checks: bool, searches: bool, constants: bool) -> tuple[tuple[str, str], ...]:
+    """The words that a report with such records uses, each explained once."""
+    used = (
+        *(_CHECK_TERMS if checks else ()),
+        *(_SEARCH_TERMS if searches else ()),
+        *((_LIPSCHITZ,) if constants else ()),
+    )
+    return tuple({term: (term, meaning) for term, meaning in reversed(used)}.values())[::-1]
 
 
 def family(name: str) -> str:

@@ -76,6 +76,44 @@ def records(layers: int = 6, samples: int = 4, **extra: Any) -> list[dict[str, A
     return [record(layer, sample, **extra) for layer in range(layers) for sample in range(samples)]
 
 
+def constant_record(layer: int = 0, sample: int = 0, *, tokens: int = 32, value: float = 1.0) -> dict[str, Any]:
+    """A record of task=lipschitz: no budget, no bounds, no verdict."""
+    return {
+        "schema": 1,
+        "model": "toy",
+        "weights": "random:0",
+        "layer": layer,
+        "head": None,
+        "sample": sample,
+        "tokens": tokens,
+        "task": "lipschitz",
+        "radius": 4.0,
+        "lipschitz": {"lower": value, "upper": value * 1.001, "failure_probability": 1e-9, "steps": 32},
+    }
+
+
+def search_record(layer: int = 0, *, found: float = 0.9, proved: float = 2.5, verdict: str = "HOLDS") -> dict[str, Any]:
+    """A record of task=worst_case: gains in a ball, nothing observed."""
+    bounds = [("sharp.unified", proved), ("paper.mean_field", proved * 2), ("paper.discrete", proved * 7)]
+    return {
+        "schema": 1,
+        "model": "toy",
+        "weights": "random:0",
+        "layer": layer,
+        "head": None,
+        "sample": 0,
+        "tokens": 32,
+        "task": "worst_case",
+        "radius": 1.0,
+        "lipschitz": {"lower": found, "upper": proved, "failure_probability": 0.0},
+        "bounds": [bound(name, value, "global", log10=math.log10(value)) for name, value in bounds],
+        "certified": {"bound": "sharp.unified", "constant": proved, "failure_probability": 0.0},
+        "tightness": found / proved,
+        "verdict": verdict,
+        "convergence": [found * 0.9, found * 0.99, found],
+    }
+
+
 def summary(**extra: Any) -> dict[str, Any]:
     return {
         "schema": 1,

@@ -97,8 +97,8 @@ def test_every_column_fits_on_a_laptop(tmp_path: Path, visit: Any) -> None:
     assert needed <= room
 
 
-def test_ten_thousand_records_open_quickly(tmp_path: Path, visit: Any) -> None:
-    report = write_report(write_run(tmp_path / "run", records(20, 500)))
+def test_a_page_with_all_the_rows_it_may_show_opens_quickly(tmp_path: Path, visit: Any) -> None:
+    report = write_report(write_run(tmp_path / "run", records(20, 30)))  # more than ROWS_SHOWN
     started = time.perf_counter()
     visit(report)
     seconds = time.perf_counter() - started

@@ -8,7 +8,7 @@ import pytest
 from robust_attn.report import write_report
 from robust_attn.report.html import ROWS_SHOWN
 
-from .sample_runs import bound, record, records, write_run
+from .sample_runs import bound, constant_record, record, records, search_record, write_run
 
 EVIL = "</script><script>alert('x')</script><img src=http://evil.example/x onerror=alert(1)>"
 NOTHING = {"bound": None, "output_change": None, "failure_probability": None}
@@ -179,3 +179,70 @@ def test_a_failure_while_writing_leaves_the_old_report(tmp_path: Path, monkeypat
 def test_heads_have_a_column_only_where_there_are_any(tmp_path: Path) -> None:
     assert "Layer Head Sample" in page_of(write_run(tmp_path / "a", [record(), record(head=2)])).text
     assert "Layer Sample" in page_of(write_run(tmp_path / "b", [record()])).text
+
+
+def test_local_constants_promise_nothing_within_a_budget(tmp_path: Path) -> None:
+    lines = [constant_record(layer, tokens=n) | {"released": 2.5} for layer in range(2) for n in (4, 16)]
+    folder = write_run(tmp_path / "run", lines, summary_fields={"task": "lipschitz", "attack": "move"})
+    text = page_of(folder).text
+    assert "Sensitivity was measured; nothing was attacked" in text
+    assert "Exponent b" in text
+    assert "Paper’s released code" in text
+    assert "attack move" not in text.split("Settings")[0]
+    for word in ("UNKNOWN", "The promise, layer by layer", "Promises that hold", "Tightness"):
+        assert word not in text
+    assert {path.name for path in (folder / "figures").iterdir()} == {"lengths.png"}
+
+
+def test_a_search_is_reported_as_gains_in_a_ball(tmp_path: Path) -> None:
+    lines = [search_record(layer) for layer in range(2)]
+    folder = write_run(tmp_path / "run", lines, summary_fields={"task": "worst_case"})
+    page = page_of(folder)
+    assert "No bound was broken" in page.text
+    assert "Gain at most" in page.text
+    for word in ("VACUOUS", "unknown", "The promise, layer by layer", "Closest attack"):
+        assert word not in page.text
+    assert len(page.ids) == len(set(page.ids))
+    assert {path.stem for path in (folder / "figures").iterdir()} == {
+        "search-layers",
+        "search-ladder",
+        "search-convergence",
+    }
+
+
+ODD = [
+    {},
+    {"task": "new", "released": 1.5, "nested": {"a": [1, {"b": None}]}},
+    {"task": EVIL, EVIL: EVIL},
+    {"task": 3, "layer": "x", "lipschitz": "y", "certified": [], "bounds": {"a": 1}, "verdict": ["HOLDS"]},
+    {"task": "lipschitz", "lipschitz": {"lower": "x"}, "layer": None, "tokens": -4},
+    {"task": "worst_case", "lipschitz": {}, "certified": {}, "bounds": None, "convergence": 3},
+    {"task": "attack", "verdict": None, "budget": 3, "certified": 4, "observed": []},
+]
+
+
+@pytest.mark.parametrize("lines", [*([line] for line in ODD), [*ODD, record(), *ODD]])
+def test_records_of_any_shape_are_shown_and_never_stop_a_report(tmp_path: Path, lines: list[dict]) -> None:
+    page = page_of(write_run(tmp_path / "run", lines, finished=len(lines) > 1))
+    assert page.tags.count("script") == 1
+    assert page.handlers == []
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_an_experiment_is_shown_as_a_table_with_its_own_figures(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [{"task": "new", "released": n / 7} for n in (1, 2)])
+    (folder / "figures").mkdir()
+    (folder / "figures" / "panel.png").write_bytes(b"\x89PNG\r\n\x1a\nrest")
+    page = page_of(folder)
+    assert "Records of the task “new”" in page.text
+    assert "0.28571" in page.text
+    assert [address for address in page.addresses if address.startswith("data:image/png")]
+    assert "| released |" in (folder / "report.md").read_text(encoding="utf-8")
+    assert "Every promise held" not in page.text
+
+
+def test_certificates_without_attack_have_no_columns_for_one(tmp_path: Path) -> None:
+    text = page_of(write_run(tmp_path / "run", records(2, 2, attack="none"))).text
+    assert "Worst sample" not in text
+    assert "Observed gain" not in text
+    assert "dashed orange" not in text

@@ -1,6 +1,15 @@
 import pytest
 
-from robust_attn.report.rows import by_layer, covering, row_of, rows_of, shown_first, verdict_counts, worst_verdict
+from robust_attn.report.rows import (
+    by_layer,
+    covering,
+    place_of,
+    row_of,
+    rows_of,
+    shown_first,
+    verdict_counts,
+    worst_verdict,
+)
 from robust_attn.types import Verdict
 
 from .sample_runs import record, records
@@ -22,12 +31,40 @@ def test_an_empty_record_is_a_row_of_unknowns() -> None:
     assert (row.layer, row.gain, row.certified, row.verdict) == (None, None, None, Verdict.UNKNOWN)
 
 
-def test_a_layer_is_its_worst_sample() -> None:
-    rows = rows_of(records(2, 3))
-    first = by_layer(rows)[0]
-    assert first.certified == max(row.certified for row in rows if row.layer == 0)
-    assert first.gain == max(row.gain for row in rows if row.layer == 0)
-    assert first.samples == 3
+def test_a_layer_promises_for_all_samples_and_shows_the_one_nearest_to_its_promise() -> None:
+    rows = rows_of([record(0, sample, tightness=tightness) for sample, tightness in enumerate((0.2, 0.9, 0.5))])
+    (layer,) = by_layer(rows)
+    assert layer.worst is rows[1]
+    assert layer.certified == max(row.certified for row in rows)
+    assert layer.samples == 3
+
+
+def test_a_bad_verdict_comes_before_any_tightness() -> None:
+    verdicts = ("HOLDS", "VACUOUS", "UNKNOWN", "VIOLATED")
+    for count in range(1, 5):
+        lines = [record(0, n, verdict=verdicts[n], tightness=0.9 - n / 10) for n in range(count)]
+        (layer,) = by_layer(rows_of(lines))
+        assert (layer.worst.sample, layer.verdict) == (count - 1, Verdict(verdicts[count - 1]))
+
+
+def test_the_worst_sample_is_that_of_the_terminal() -> None:
+    from robust_attn.terminal import worst_samples
+
+    lines = [line | {"head": None} for line in records(4, 5)]
+    lines[7]["verdict"] = "VACUOUS"
+    lines[12]["verdict"] = "UNKNOWN"
+    shown = [(line["layer"], line["sample"]) for line in worst_samples(lines)]
+    assert [(layer.layer, layer.worst.sample) for layer in by_layer(rows_of(lines))] == shown
+
+
+def test_without_an_attack_the_largest_promise_is_the_worst() -> None:
+    rows = rows_of(records(1, 5, attack="none"))
+    assert by_layer(rows)[0].worst.certified == max(row.certified for row in rows)
+
+
+def test_places_are_named_as_far_as_they_are_known() -> None:
+    assert place_of(row_of(record(3, 1))) == "layer 3, sample 1"
+    assert place_of(row_of({})) == "place not stated"
 
 
 def test_one_unknown_promise_leaves_its_layer_without_one() -> None:

@@ -9,7 +9,7 @@ from robust_attn.report.__main__ import main
 from robust_attn.report.load import find_runs
 from robust_attn.report.sweep import sweep_of, swept_keys, write_sweep_report
 
-from .sample_runs import record, write_run, write_sweep
+from .sample_runs import constant_record, record, write_run, write_sweep
 from .test_html import EVIL, Page
 
 
@@ -98,3 +98,16 @@ def test_help_is_fast() -> None:
     code = f"import sys, robust_attn.report.__main__; print({heavy} & {{*sys.modules}})"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "set()"
+
+
+def test_a_sweep_of_measurements_compares_them_and_promises_nothing(tmp_path: Path) -> None:
+    for number, tokens in enumerate((16, 64, 256)):
+        lines = [constant_record(tokens=tokens, value=tokens**0.5)]
+        fields = {"task": "lipschitz", "tokens": tokens}
+        write_run(tmp_path / str(number), lines, overrides=(f"tokens={tokens}",), summary_fields=fields)
+    text = Page(write_sweep_report(tmp_path).read_text(encoding="utf-8")).text
+    assert "Measurements compared 3 records, none with a verdict." in text
+    assert "Local Lipschitz" in text
+    assert "Not every promise" not in text
+    (trend,) = sweep_of(tmp_path, find_runs(tmp_path)).trends
+    assert (trend.quantity, trend.exponent) == ("lipschitz", pytest.approx(0.5))
