@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -108,7 +109,7 @@ class FunctionJacobian(Jacobian):
     @property
     def codomain(self) -> torch.Size:
         """The shape of the value at the point."""
-        return self.function(self.point).shape
+        return self._pull_back[0].shape
 
     @property
     def dtype(self) -> torch.dtype:
@@ -121,5 +122,10 @@ class FunctionJacobian(Jacobian):
 
     def vjp(self, cotangent: Float[Tensor, "*batch n out"]) -> Float[Tensor, "*batch n d"]:
         """Reverse mode."""
-        pull = torch.func.vjp(self.function, self.point)[1]
-        return pull(cotangent)[0]
+        return self._pull_back[1](cotangent)[0]
+
+    @cached_property
+    def _pull_back(self) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]:
+        """The value and the transposed map, from one recorded forward pass that every `vjp` reuses."""
+        recorded = torch.func.vjp(self.function, self.point)
+        return recorded[0], recorded[1]

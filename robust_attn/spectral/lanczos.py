@@ -3,11 +3,18 @@
 The largest singular value of the bidiagonal matrix is a **lower** value. From a start that is uniform on the sphere it
 also gives an **upper** value that fails with a stated probability (Kuczynski, Wozniakowski 1992): after k steps on an
 operator of dimension N, P(xi < (1 - e) lambda_1) <= 1.648 sqrt(N) exp(-sqrt(e) (2k - 1)) for lambda_1 = sigma_1^2.
+
+**Stopping early.** That statement is about a k fixed before the start is drawn; a k chosen by looking at the residual
+depends on the start, and runs that stop soon are just those that may have missed sigma_1. So the run may stop only at
+the `checkpoints` of a schedule declared in advance, m of them, and each gets the m-th part of the failure probability:
+outside an event of the stated probability the inequality holds at all checkpoints at once, hence at the one where the
+run stopped, however it was chosen. The same union covers the samples of a batch.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,10 +24,14 @@ from torch import Tensor
 from robust_attn.attention.operator import Jacobian
 
 KW_CONSTANT = 1.648
-BREAKDOWN = 1e-13
+BREAKDOWN_ULPS = 500
+"""A norm below this many units of rounding, relative to the largest value so far, is noise: the space is exhausted."""
+CHECK_EVERY = 4
+CONVERGED = 1e-6
 SECOND_PASS = 0.5
 ROUNDING_MARGIN = 1e-10
 """Relative margin on upper values for rounding in the recurrence, which full reorthogonalisation keeps near 1e-14."""
+ROUNDING_MARGIN_SINGLE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +46,12 @@ class Bidiagonal:
     def matrix(self) -> Float[Tensor, "*batch steps steps"]:
         """B itself."""
         return torch.diag_embed(self.alphas) + torch.diag_embed(self.betas[..., :-1], offset=1)
+
+    def residuals(self, k: int = 1) -> Float[Tensor, "*batch k"]:
+        """|J^T u - s v| / s_1 of the k largest approximate triplets (J v = s u holds by construction)."""
+        left, values, _ = torch.linalg.svd(self.matrix())
+        largest = values[..., :1].clamp_min(torch.finfo(values.dtype).tiny)
+        return (self.betas[..., -1:] * left[..., -1, :k]).abs() / largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,70 +72,132 @@ class LipschitzEstimate:
     @property
     def converged(self) -> bool:
         """Whether every singular pair has a relative residual below 1e-6."""
-        return bool((self.residual <= 1e-6).all())
+        return bool((self.residual <= CONVERGED).all())
 
 
-def bidiagonalize(operator: Jacobian, start: Float[Tensor, "*batch n d"], steps: int) -> Bidiagonal:
-    """`steps` Golub-Kahan steps from `start`; a sample whose Krylov space is exhausted continues with zeros."""
-    batch = operator.domain[:-2]
+def checkpoints(steps: int) -> tuple[int, ...]:
+    """The steps at which a run of at most `steps` may stop: known before anything is drawn."""
+    return (*range(CHECK_EVERY, steps, CHECK_EVERY), steps)
+
+
+def bidiagonalize(
+    operator: Jacobian,
+    start: Float[Tensor, "*batch n d"],
+    steps: int,
+    stop: Callable[[Bidiagonal], bool] | None = None,
+) -> Bidiagonal:
+    """At most `steps` Golub-Kahan steps from `start`; `stop` is asked at the checkpoints.
+
+    Where a sample's Krylov space is exhausted the run goes on from a fresh direction orthogonal to all before, with a
+    zero in the bidiagonal matrix. The searched space only grows by this, and repeated singular values are found.
+    """
+    batch, asked = operator.domain[:-2], set(checkpoints(steps)) if stop is not None else set()
     right = torch.zeros(*batch, steps, operator.domain[-2:].numel(), dtype=operator.dtype)
     left = torch.zeros(*batch, steps, operator.codomain[-2:].numel(), dtype=operator.dtype)
     alphas = torch.zeros(*batch, steps, dtype=operator.dtype)
     betas = torch.zeros(*batch, steps, dtype=operator.dtype)
     scale = torch.zeros(batch, dtype=operator.dtype)
-    v, _ = _normalized(start.flatten(-2), scale)
+    v, _ = _next(start.flatten(-2), right[..., :0, :], scale)
     u, beta = torch.zeros_like(left[..., 0, :]), torch.zeros_like(scale)
     for step in range(steps):
         right[..., step, :] = v
-        image = operator.jvp(v.reshape(operator.domain)).flatten(-2) - beta[..., None] * u
-        u, alphas[..., step] = _normalized(_orthogonal(image, left[..., :step, :]), scale)
+        image = operator.jvp(v.reshape(operator.domain)).detach().flatten(-2) - beta[..., None] * u
+        u, alphas[..., step] = _next(image, left[..., :step, :], scale)
         left[..., step, :] = u
         scale = torch.maximum(scale, alphas[..., step])
-        back = operator.vjp(u.reshape(operator.codomain)).flatten(-2) - alphas[..., step, None] * v
-        v, beta = _normalized(_orthogonal(back, right[..., : step + 1, :]), scale)
+        back = operator.vjp(u.reshape(operator.codomain)).detach().flatten(-2) - alphas[..., step, None] * v
+        v, beta = _next(back, right[..., : step + 1, :], scale)
         betas[..., step] = beta
+        scale = torch.maximum(scale, beta)
+        if stop is not None and step + 1 in asked and step + 1 < steps:
+            done = step + 1
+            partial = Bidiagonal(right[..., :done, :], left[..., :done, :], alphas[..., :done], betas[..., :done])
+            if stop(partial):
+                return partial
     return Bidiagonal(right, left, alphas, betas)
 
 
 def upper_factor(dimension: int, steps: int, failure_probability: float) -> float:
     """The factor by which sqrt(xi) is multiplied to be an upper value; infinity when `steps` are too few to say."""
-    root = math.log(KW_CONSTANT * math.sqrt(dimension) / failure_probability) / (2 * steps - 1)
+    root = max(0.0, math.log(KW_CONSTANT * math.sqrt(dimension) / failure_probability)) / (2 * steps - 1)
     return math.inf if root >= 1 else 1 / math.sqrt(1 - root * root)
 
 
 def largest_singular_value(
-    operator: Jacobian, *, generator: torch.Generator, steps: int = 64, failure_probability: float = 1e-9
+    operator: Jacobian,
+    *,
+    generator: torch.Generator,
+    steps: int = 64,
+    failure_probability: float = 1e-9,
+    tolerance: float | None = None,
 ) -> LipschitzEstimate:
     """Lower and upper values of the largest singular value, and its right singular vector, for every sample.
 
-    The stated probability covers all samples of the batch together. Where `steps` reaches the dimension the Krylov
-    space is the whole space and the value is exact up to rounding.
+    The stated probability covers all samples of the batch together. With a `tolerance` the run ends at the first
+    checkpoint where every sample's relative residual is at most that; the upper value is then the one of the steps
+    actually done, paid for by a union over the checkpoints (see the top of this module): fewer steps, a larger factor.
+    Where `steps` reaches the dimension the matrix itself is decomposed, and nothing is left to chance.
     """
-    n, d = operator.domain[-2:]
-    samples = max(1, math.prod(operator.domain[:-2]))
-    steps = min(steps, n * d)
+    if steps >= operator.domain[-2:].numel():
+        return _decomposed(operator)
     start = torch.randn(operator.domain, generator=generator, dtype=operator.dtype)
-    pair = bidiagonalize(operator, start, steps)
-    left, values, right = torch.linalg.svd(pair.matrix())
-    lower = values[..., 0]
-    residual = (pair.betas[..., -1] * left[..., -1, 0]).abs() / lower.clamp_min(torch.finfo(lower.dtype).tiny)
-    factor = 1.0 if steps == n * d else upper_factor(n * d, steps, failure_probability / samples)
-    direction = (right[..., :1, :] @ pair.right).reshape(operator.domain)
-    margin = (1 + ROUNDING_MARGIN) if operator.dtype == torch.float64 else 1 + 1e-3
+    stop = None if tolerance is None else lambda partial: bool((partial.residuals() <= tolerance).all())
+    pair = bidiagonalize(operator, start, steps, stop)
+    done = pair.alphas.shape[-1]
+    _, values, right = torch.linalg.svd(pair.matrix())
+    events = max(1, math.prod(operator.domain[:-2])) * (1 if tolerance is None else len(checkpoints(steps)))
+    factor = upper_factor(operator.domain[-2:].numel(), done, failure_probability / events)
     return LipschitzEstimate(
-        lower=lower,
-        upper=lower * factor * margin,
-        failure_probability=0.0 if steps == n * d else failure_probability,
-        steps=steps,
-        residual=residual,
-        direction=direction,
+        lower=values[..., 0],
+        upper=_raised(values[..., 0], factor),
+        failure_probability=failure_probability,
+        steps=done,
+        residual=pair.residuals()[..., 0],
+        direction=(right[..., :1, :] @ pair.right).reshape(operator.domain),
     )
+
+
+def _decomposed(operator: Jacobian) -> LipschitzEstimate:
+    """The value of a small map from the singular value decomposition of its matrix: no randomness."""
+    _, values, right = torch.linalg.svd(operator.dense().detach(), full_matrices=False)
+    return LipschitzEstimate(
+        lower=values[..., 0],
+        upper=_raised(values[..., 0], 1.0),
+        failure_probability=0.0,
+        steps=operator.domain[-2:].numel(),
+        residual=torch.zeros_like(values[..., 0]),
+        direction=right[..., 0, :].reshape(operator.domain),
+    )
+
+
+def _raised(lower: Float[Tensor, "*batch"], factor: float) -> Float[Tensor, "*batch"]:
+    """lower times factor with the margin for rounding; an infinite factor promises nothing, not even for zero."""
+    margin = ROUNDING_MARGIN if lower.dtype == torch.float64 else ROUNDING_MARGIN_SINGLE
+    return torch.full_like(lower, math.inf) if math.isinf(factor) else lower * (factor * (1 + margin))
+
+
+def _next(
+    vector: Float[Tensor, "*batch size"], basis: Float[Tensor, "*batch steps size"], scale: Float[Tensor, "*batch"]
+) -> tuple[Float[Tensor, "*batch size"], Float[Tensor, "*batch"]]:
+    """The part of `vector` orthogonal to the basis as unit vector and norm; a fresh direction and 0 where none is left.
+
+    A fresh vector is orthogonalised twice; where the basis fills the space it is zero.
+    """
+    unit, size = _normalized(_orthogonal(vector, basis), scale)
+    if bool((size > 0).all()):
+        return unit, size
+    seeded = torch.Generator().manual_seed(basis.shape[-2])
+    fresh = torch.randn(vector.shape, generator=seeded, dtype=vector.dtype)
+    fresh, _ = _normalized(_orthogonal(fresh, basis), torch.full_like(scale, math.sqrt(vector.shape[-1])))
+    fresh, _ = _normalized(_orthogonal(fresh, basis), torch.ones_like(scale))
+    return torch.where(size[..., None] > 0, unit, fresh), size
 
 
 def _orthogonal(vector: Float[Tensor, "*batch size"], basis: Float[Tensor, "*batch steps size"]) -> Tensor:
     """`vector` minus its components along the basis, and once more where the first pass took away half of it.
 
-    (Daniel, Gragg, Kaufman, Stewart 1976.) Sample by sample, because a batched product of tall matrices with one column is several times slower on a CPU.
+    (Daniel, Gragg, Kaufman, Stewart 1976.) Sample by sample, because a batched product of tall matrices with one
+    column is several times slower on a CPU.
     """
     if basis.shape[-2] == 0:
         return vector
@@ -133,6 +212,7 @@ def _orthogonal(vector: Float[Tensor, "*batch size"], basis: Float[Tensor, "*bat
 def _normalized(vector: Float[Tensor, "*batch size"], scale: Float[Tensor, "*batch"]) -> tuple[Tensor, Tensor]:
     """The unit vector and the norm; both zero where the norm is rounding noise relative to `scale`."""
     size = vector.norm(dim=-1)
-    size = torch.where(size > BREAKDOWN * scale, size, torch.zeros_like(size))
+    noise = BREAKDOWN_ULPS * torch.finfo(vector.dtype).eps
+    size = torch.where(size > noise * scale, size, torch.zeros_like(size))
     safe = torch.where(size > 0, size, torch.ones_like(size))[..., None]
     return torch.where(size[..., None] > 0, vector / safe, torch.zeros_like(vector)), size

@@ -77,11 +77,54 @@ def local_lipschitz(
     generator: torch.Generator | None = None,
     steps: int = 64,
     failure_probability: float = 1e-9,
+    tolerance: float | None = None,
 ) -> LipschitzEstimate:
-    """|D_X f| in the norm (sum_i w_i |.|^2)^{1/2}, by default with the masses as weights (L2 of the measure)."""
+    """|D_X f| in the norm (sum_i w_i |.|^2)^{1/2}, by default with the masses as weights (L2 of the measure).
+
+    A `tolerance` on the relative residual ends the run early and makes `upper` larger (`largest_singular_value`).
+    """
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     operator = ScaledJacobian(layer.linearize(measure), measure.masses if weights is None else weights)
-    return largest_singular_value(operator, generator=generator, steps=steps, failure_probability=failure_probability)
+    return largest_singular_value(
+        operator, generator=generator, steps=steps, failure_probability=failure_probability, tolerance=tolerance
+    )
+
+
+def head_lipschitz(
+    layer: AttentionLayer,
+    measure: TokenMeasure,
+    *,
+    weights: Float[Tensor, "*batch n"] | None = None,
+    generator: torch.Generator | None = None,
+    steps: int = 64,
+    failure_probability: float = 1e-9,
+    tolerance: float | None = None,
+) -> LipschitzEstimate:
+    """The same constant of every head alone, with its columns of the output projection; heads are the first axis.
+
+    The heads share the failure probability: all upper values hold together except with that probability.
+    """
+    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    each = [
+        local_lipschitz(
+            layer.head(head),
+            measure,
+            weights=weights,
+            generator=generator,
+            steps=steps,
+            failure_probability=failure_probability / layer.heads,
+            tolerance=tolerance,
+        )
+        for head in range(layer.heads)
+    ]
+    return LipschitzEstimate(
+        lower=torch.stack([estimate.lower for estimate in each]),
+        upper=torch.stack([estimate.upper for estimate in each]),
+        failure_probability=sum(estimate.failure_probability for estimate in each),
+        steps=max(estimate.steps for estimate in each),
+        residual=torch.stack([estimate.residual for estimate in each]),
+        direction=torch.stack([estimate.direction for estimate in each]),
+    )
 
 
 def split_lipschitz(
@@ -89,9 +132,10 @@ def split_lipschitz(
     measure: TokenMeasure,
     *,
     weights: Float[Tensor, "*batch n"] | None = None,
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
     steps: int = 64,
     failure_probability: float = 1e-9,
+    tolerance: float | None = None,
 ) -> LipschitzEstimate:
     """The same constant once every token is split into two or more copies: max(|D_X f|, max_i |query part of i|).
 
@@ -99,13 +143,21 @@ def split_lipschitz(
     Each of the two estimates gets half of the failure probability.
     """
     half = failure_probability / 2
-    whole = local_lipschitz(layer, measure, weights=weights, generator=generator, steps=steps, failure_probability=half)
-    apart = ScaledJacobian(QueryPart(layer.linearize(measure)), measure.masses)
-    query = largest_singular_value(apart, generator=generator, steps=steps, failure_probability=half)
+    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    jacobian = layer.linearize(measure)
+    moving = ScaledJacobian(jacobian, measure.masses if weights is None else weights)
+    apart = ScaledJacobian(QueryPart(jacobian), measure.masses)
+    whole, query = (
+        largest_singular_value(
+            operator, generator=generator, steps=steps, failure_probability=half, tolerance=tolerance
+        )
+        for operator in (moving, apart)
+    )
     return replace(
         whole,
         lower=torch.maximum(whole.lower, query.lower),
         upper=torch.maximum(whole.upper, query.upper),
         failure_probability=whole.failure_probability + query.failure_probability,
-        residual=torch.where(whole.lower >= query.lower, whole.residual, query.residual),
+        steps=max(whole.steps, query.steps),
+        residual=torch.maximum(whole.residual, query.residual),
     )

@@ -114,7 +114,7 @@ def head_norms(layer: AttentionLayer) -> HeadNorms:
 
 
 def _stacked_norm(output: Float[Tensor, "heads out k"], value: Float[Tensor, "heads k d"]) -> float:
-    """The smaller norm of [V_1 ... V_H] and of its transposed arrangement, V_h = output_h value_h, by QR of one side."""
+    """Smaller norm of [V_1 ... V_H] and of its transposed arrangement, V_h = output_h value_h, by QR of one side."""
     value_factor = torch.linalg.qr(value.transpose(-1, -2), mode="r").R
     output_factor = torch.linalg.qr(output, mode="r").R
     beside = (output @ value_factor.transpose(-1, -2)).permute(1, 0, 2).flatten(1)

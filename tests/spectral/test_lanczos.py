@@ -1,38 +1,17 @@
 import math
-from dataclasses import dataclass
 
 import pytest
 import torch
-from torch import Tensor
 
-from robust_attn.attention.operator import Jacobian
-from robust_attn.spectral.lanczos import bidiagonalize, largest_singular_value, upper_factor
+from robust_attn.spectral.lanczos import (
+    CHECK_EVERY,
+    bidiagonalize,
+    checkpoints,
+    largest_singular_value,
+    upper_factor,
+)
 from tests.cases import CASES, generator, random_layer, random_measure
-
-
-@dataclass(frozen=True, eq=False)
-class Matrix(Jacobian):
-    """A dense matrix as an operator on fields of shape (n, 1)."""
-
-    matrix: Tensor
-
-    @property
-    def domain(self) -> torch.Size:
-        return torch.Size((*self.matrix.shape[:-2], self.matrix.shape[-1], 1))
-
-    @property
-    def codomain(self) -> torch.Size:
-        return torch.Size((*self.matrix.shape[:-2], self.matrix.shape[-2], 1))
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.matrix.dtype
-
-    def jvp(self, tangent: Tensor) -> Tensor:
-        return self.matrix @ tangent
-
-    def vjp(self, cotangent: Tensor) -> Tensor:
-        return self.matrix.transpose(-1, -2) @ cotangent
+from tests.spectral.matrices import Matrix, diagonal
 
 
 def test_recurrence_and_orthogonality():
@@ -103,3 +82,116 @@ def test_zero_operator():
 def test_repeated_singular_values_exhaust_the_krylov_space_without_harm():
     estimate = largest_singular_value(Matrix(3 * torch.eye(20).double()), generator=generator(0), steps=15)
     assert float(estimate.lower) == pytest.approx(3.0, rel=1e-12)
+
+
+def test_exhausted_runs_go_on_orthogonally_and_the_recurrence_still_holds():
+    """diag(3, 3, 2, 0, 0, 0): the first Krylov space has dimension 3 at most; six steps must span everything."""
+    operator = diagonal(3.0, 3.0, 2.0, size=6)
+    pair = bidiagonalize(operator, torch.randn(6, 1, generator=generator(0), dtype=torch.float64), 6)
+    eye = torch.eye(6).double()
+    assert (pair.right @ pair.right.T - eye).abs().max() <= 1e-12
+    assert (pair.left @ pair.left.T - eye).abs().max() <= 1e-12
+    assert (pair.left @ operator.matrix @ pair.right.T - pair.matrix()).abs().max() <= 1e-12
+    assert torch.linalg.svdvals(pair.matrix()).tolist() == pytest.approx([3, 3, 2, 0, 0, 0], abs=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 9), (9, 3), (1, 7)])
+def test_the_smaller_side_may_be_full_before_the_steps_are_done(rows, columns):
+    matrix = torch.randn(rows, columns, generator=generator(0), dtype=torch.float64)
+    pair = bidiagonalize(Matrix(matrix), torch.randn(columns, 1, generator=generator(1), dtype=torch.float64), columns)
+    found = torch.linalg.svdvals(pair.matrix())[: min(rows, columns)]
+    assert torch.allclose(found, torch.linalg.svdvals(matrix), rtol=1e-12)
+
+
+def test_checkpoints_are_known_in_advance_and_end_with_the_last_step():
+    assert checkpoints(10) == (4, 8, 10)
+    assert checkpoints(8) == (4, 8)
+    assert checkpoints(3) == (3,)
+
+
+def test_a_tolerance_ends_the_run_at_a_checkpoint():
+    """diag(4, 1, ..., 1) has two distinct values: two steps find them, so the run ends at the first checkpoint."""
+    operator = diagonal(4.0, *[1.0] * 99)
+    estimate = largest_singular_value(operator, generator=generator(0), tolerance=1e-8)
+    assert estimate.steps == CHECK_EVERY
+    assert float(estimate.lower) == pytest.approx(4.0, rel=1e-12)
+    assert estimate.converged
+
+
+def test_a_run_that_chose_when_to_stop_pays_for_every_checkpoint():
+    """64 steps have 16 checkpoints: the factor is that of the steps done with a 16th of the probability."""
+    spectrum = 1 - torch.arange(300).double() / 300
+    estimate = largest_singular_value(Matrix(torch.diag(spectrum)), generator=generator(0), tolerance=3e-3)
+    assert CHECK_EVERY < estimate.steps < 64
+    paid = upper_factor(300, estimate.steps, 1e-9 / 16)
+    assert float(estimate.upper / estimate.lower) == pytest.approx(paid, rel=1e-8)
+    assert paid > upper_factor(300, estimate.steps, 1e-9)
+
+
+def test_a_tolerance_never_reached_says_so():
+    matrix = torch.diag(torch.linspace(0.99, 1.0, 300).double())
+    estimate = largest_singular_value(Matrix(matrix), generator=generator(0), steps=7, tolerance=1e-9)
+    assert estimate.steps == 7
+    assert not estimate.converged
+
+
+def test_every_sample_must_be_within_the_tolerance():
+    easy, hard = (
+        torch.diag(torch.tensor([9.0] + [1.0] * 199)).double(),
+        torch.diag(torch.linspace(0.5, 1, 200).double()),
+    )
+    alone = largest_singular_value(Matrix(easy), generator=generator(0), tolerance=1e-6)
+    both = largest_singular_value(Matrix(torch.stack([easy, hard])), generator=generator(0), steps=120, tolerance=1e-6)
+    assert alone.steps < both.steps
+    assert (both.residual <= 1e-6).all()
+
+
+def test_adaptive_uppers_fail_no_more_often_than_stated():
+    """One value above a Chebyshev set, a tolerance so crude that runs stop before they have seen it; stated 0.5."""
+    below = 0.7 * (1 + torch.cos(torch.arange(149).double() * math.pi / 3)) / 2
+    operator = Matrix(torch.diag(torch.cat([torch.ones(1).double(), below]).sqrt()))
+    g = generator(0)
+    runs = [
+        largest_singular_value(operator, generator=g, steps=32, failure_probability=0.5, tolerance=0.3)
+        for _ in range(200)
+    ]
+    assert sum(bool(run.lower < 0.99) for run in runs) >= 20
+    assert sum(bool(run.upper < 1.0) for run in runs) <= 100
+
+
+def test_residual_is_that_of_the_transposed_equation():
+    """J v = s u by construction; |J^T u - s v| / s is what is reported."""
+    matrix = torch.randn(50, 70, generator=generator(0), dtype=torch.float64)
+    estimate = largest_singular_value(Matrix(matrix), generator=generator(1), steps=9)
+    image = matrix @ estimate.direction
+    back = matrix.T @ (image / estimate.lower) - estimate.lower * estimate.direction
+    assert float(back.norm() / estimate.lower) == pytest.approx(float(estimate.residual), rel=1e-8)
+
+
+def test_small_maps_are_decomposed_and_leave_nothing_to_chance():
+    """A start almost orthogonal to the top vector cannot hurt: diag(1, 1 - 1e-9) is told apart."""
+    estimate = largest_singular_value(diagonal(1.0 - 1e-9, 1.0), generator=generator(0), steps=2)
+    assert float(estimate.lower) == 1.0
+    assert estimate.failure_probability == 0.0
+    assert estimate.direction.flatten().abs().tolist() == [0.0, 1.0]
+
+
+def test_too_few_steps_give_an_infinite_upper_value_even_for_zero():
+    estimate = largest_singular_value(Matrix(torch.zeros(3, 500).double()), generator=generator(0), steps=2)
+    assert float(estimate.lower) == 0.0
+    assert float(estimate.upper) == math.inf
+
+
+def test_single_precision():
+    matrix = torch.randn(3, 120, 200, generator=generator(0), dtype=torch.float64)
+    exact = torch.linalg.svdvals(matrix)[..., 0]
+    estimate = largest_singular_value(Matrix(matrix.float()), generator=generator(1), steps=100, tolerance=1e-5)
+    assert estimate.lower.dtype == torch.float32
+    assert (estimate.lower.double() / exact - 1).abs().max() <= 1e-5
+    assert (estimate.upper.double() >= exact).all()
+
+
+def test_single_precision_noise_is_not_taken_for_a_direction():
+    """In float32 the second Lanczos vector of 3 I is rounding noise; taken at face value it would spoil the basis."""
+    estimate = largest_singular_value(Matrix(3 * torch.eye(400)), generator=generator(0), steps=30)
+    assert float(estimate.lower) == pytest.approx(3.0, rel=1e-5)

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from robust_attn.spectral.lipschitz import QueryPart, local_lipschitz, split_lipschitz
+from robust_attn.attention.operator import ScaledJacobian
+from robust_attn.spectral.lipschitz import QueryPart, head_lipschitz, local_lipschitz, split_lipschitz
 from tests.attention.laws import JacobianLaws
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
@@ -57,3 +58,52 @@ def test_split_constant_is_that_of_the_split_measure(case, copies):
     claimed = split_lipschitz(layer, measure, generator=generator(2), steps=200)
     split = local_lipschitz(layer, measure.split(copies), generator=generator(3), steps=400)
     assert torch.allclose(claimed.lower, split.lower, rtol=1e-9)
+
+
+def test_heads_alone_agree_with_the_dense_matrices_and_share_the_probability():
+    case = CASES[5]
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1), length=16)
+    found = head_lipschitz(layer, measure, steps=40)
+    for head in range(layer.heads):
+        operator = ScaledJacobian(layer.head(head).linearize(measure), measure.masses)
+        exact = torch.linalg.svdvals(operator.dense())[..., 0]
+        assert torch.allclose(found.lower[head], exact, rtol=1e-9)
+        assert (exact <= found.upper[head]).all()
+    assert found.lower.shape == (2, 2)
+    assert found.direction.shape == (2, *measure.points.shape)
+    assert found.failure_probability == pytest.approx(1e-9)
+    alone = local_lipschitz(layer.head(0), measure, steps=40, failure_probability=0.5e-9)
+    assert torch.allclose(found.upper[0] / found.lower[0], alone.upper / alone.lower, rtol=1e-12)
+
+
+def test_heads_add_up_to_at_least_the_layer():
+    case = CASES[0]
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
+    assert (local_lipschitz(layer, measure).lower <= head_lipschitz(layer, measure).lower.sum(0) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("estimate", [local_lipschitz, split_lipschitz, head_lipschitz])
+def test_early_stopping_keeps_the_value_and_pays_in_the_upper_one(estimate):
+    case = CASES[0]
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1), length=40)
+    full = estimate(layer, measure, generator=generator(2), steps=100)
+    early = estimate(layer, measure, generator=generator(2), steps=100, tolerance=1e-6)
+    assert early.steps < full.steps
+    assert early.converged
+    assert torch.allclose(early.lower, full.lower, rtol=1e-6)
+    assert (full.lower <= early.upper).all()
+
+
+def test_single_precision_layer():
+    case = CASES[0]
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1), length=40)
+    exact = local_lipschitz(layer, measure, steps=200).lower
+    single = local_lipschitz(layer.to(torch.float32), measure.to(torch.float32))
+    assert single.lower.dtype == torch.float32
+    assert torch.allclose(single.lower.double(), exact, rtol=1e-5)
+    assert (exact <= single.upper.double()).all()
+
+
+def test_one_token_is_the_value_map():
+    """n = 1, d = 1: f(x) = v x."""
+    assert float(local_lipschitz(scalar_layer(4.0, -2.5), one_sample(scalar_measure([3.0]))).lower) == 2.5
