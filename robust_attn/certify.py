@@ -71,12 +71,12 @@ def certify_batch(
     """
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer) if norms is None else norms
-    local, centre = ball_norms(layer, norms, measure, (budget, type(budget)(0.0)))
+    (local,) = ball_norms(layer, norms, measure, (budget,))
     return tuple(
         _smallest(
             (
                 *_global_bounds(layer, norms, measure.sample(index), budget),
-                *_local_bounds(measure.sample(index), budget, _sample_values(local, centre, lipschitz, index)),
+                *_local_bounds(measure.sample(index), budget, _sample_values(local, lipschitz, index)),
             )
         )
         for index in range(measure.points.shape[0])
@@ -120,13 +120,11 @@ class _LocalValues:
     hull_rows: torch.Tensor
 
 
-def _sample_values(
-    local: BallNorms, centre: BallNorms, lipschitz: LipschitzEstimate | None, index: int
-) -> _LocalValues:
+def _sample_values(local: BallNorms, lipschitz: LipschitzEstimate | None, index: int) -> _LocalValues:
     return _LocalValues(
         lipschitz_upper=None if lipschitz is None else float(lipschitz.upper[index]),
         failure_probability=0.0 if lipschitz is None else lipschitz.failure_probability,
-        closed_form=float(centre.closed_form[index]),
+        closed_form=float(local.centre[index]),
         closed_form_on_ball=float(local.closed_form[index]),
         curvature=float(local.curvature[index]),
         hull_rows=local.hull_rows[index],

@@ -9,6 +9,16 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
+from robust_attn.experiments.schema import (
+    AdversarialLayerTaskSchema,
+    AdversarialTaskSchema,
+    LipschitzTaskSchema,
+    MassSplittingTaskSchema,
+    MeanFieldTaskSchema,
+    RadiusTaskSchema,
+    TightnessTaskSchema,
+    UnbalancedTaskSchema,
+)
 from robust_attn.types import UserError
 
 DTYPES = ("float64", "float32")
@@ -155,14 +165,6 @@ class CertifyTaskSchema:
 
 
 @dataclass
-class LipschitzTaskSchema:
-    """Local Lipschitz constant against the number of tokens."""
-
-    name: str = "lipschitz"
-    lengths: list[int] = field(default_factory=lambda: [2, 4, 8, 16, 32, 64])
-
-
-@dataclass
 class WorstCaseTaskSchema:
     """Search for the tokens in a ball with the largest local Lipschitz constant; without a radius, the layer's own."""
 
@@ -224,6 +226,13 @@ SCHEMAS: dict[str, dict[str, type]] = {
         "certify": CertifyTaskSchema,
         "lipschitz": LipschitzTaskSchema,
         "worst_case": WorstCaseTaskSchema,
+        "tightness": TightnessTaskSchema,
+        "adversarial_layer": AdversarialLayerTaskSchema,
+        "adversarial": AdversarialTaskSchema,
+        "radius": RadiusTaskSchema,
+        "mean_field": MeanFieldTaskSchema,
+        "mass_splitting": MassSplittingTaskSchema,
+        "unbalanced": UnbalancedTaskSchema,
     },
 }
 
@@ -307,12 +316,37 @@ def _sizes(model: dict[str, Any]) -> None:
 
 
 def _task(values: dict[str, Any]) -> None:
-    for length in values.get("lengths", ()):
-        _at_least("task.lengths", length, 1)
+    shortest = {"lipschitz": 1}.get(values["name"], 2)
+    for length in (*values.get("lengths", ()), *values.get("beyond", ())):
+        _at_least("task.lengths", length, shortest)
     if "lengths" in values and len(set(values["lengths"])) < 2:
         raise UserError(f"task.lengths needs at least two different lengths, got {values['lengths']}.")
     if values.get("radius") is not None:
         _non_negative("task.radius", values["radius"])
+    for radius in values.get("radii", ()):
+        _between("task.radii", radius, 0.0, math.inf)
+    for name in ("balances", "slivers"):
+        for mass in values.get(name, ()):
+            _between(f"task.{name}", mass, 0.0, 1.0 if name == "balances" else 0.5)
+    for name, least in (("windows", 1), ("copies", 1), ("atoms", 2), ("tokens", 3), ("steps", 0), ("restarts", 0)):
+        found = values.get(name, least)
+        for value in found if isinstance(found, list) else [found]:
+            _at_least(f"task.{name}", value, least)
+    if "mask" in values:
+        _one_of("task.mask", values["mask"], ("model", "none", "causal"))
+    if "A" in values:
+        _square(values["A"])
+
+
+def _square(rows: Any) -> None:
+    listed = isinstance(rows, list) and rows and all(isinstance(row, list) and len(row) == len(rows) for row in rows)
+    if not listed or not all(isinstance(x, int | float) and math.isfinite(x) for row in rows for x in row):
+        raise UserError(f"task.A must be a square matrix given by its rows, such as [[-1,0],[0,0.5]], got {rows}.")
+
+
+def _between(name: str, value: float, low: float, high: float) -> None:
+    if not low < value < high:
+        raise UserError(f"{name} must lie between {low:g} and {high:g}, got {value}.")
 
 
 def _layers(value: Any) -> tuple[int, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +15,20 @@ from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import paper, sharp
-from robust_attn.bounds.bound import Bound
+from robust_attn.bounds.bound import Bound, Side
 from robust_attn.bounds.setting import BallSetting
-from robust_attn.budget import Budget, Frobenius
+from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certify import certify_batch
 from robust_attn.record import Subject, bound_fields, finite, record
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import head_norms
+from robust_attn.types import Verdict
 
 EIGEN_WIDTH = 256
 """Widest layer whose eigenvectors are looked for: a dense eigenproblem per head, cubic in the width."""
+ROUNDING = 1e-9
+"""Relative room for rounding where an attained constant is compared with a bound of the ball."""
 
 
 @dataclass(frozen=True)
@@ -72,74 +75,47 @@ def certify_records(
     """Certificates of the layer as a whole and, if asked, of each head alone; nothing is attacked."""
     jobs = [job]
     if heads and job.layer.heads > 1:
-        jobs += [_head_job(job, head) for head in range(job.layer.heads)]
+        jobs += [head_job(job, head) for head in range(job.layer.heads)]
     for part in jobs:
         estimate = _constant(part, budget, options, split=False, seed=seed)
         yield from _records(part, part.inputs, budget, estimate, None)
-
-
-def lipschitz_records(job: LayerJob, options: CertificateOptions, *, seed: int) -> Iterator[dict[str, Any]]:
-    """The local Lipschitz constant of the layer at each sample's tokens, in the averaged norm."""
-    estimate = _estimate(job, job.inputs.masses, options, split=False, seed=seed)
-    for sample in range(job.inputs.points.shape[0]):
-        yield {
-            **_heading(job.subject, sample, job.inputs.length),
-            "task": "lipschitz",
-            "radius": finite(float(job.inputs.radius[sample])),
-            "lipschitz": {
-                "lower": finite(float(estimate.lower[sample])),
-                "upper": finite(float(estimate.upper[sample])),
-                "failure_probability": estimate.failure_probability,
-                "steps": estimate.steps,
-                "converged": estimate.converged,
-            },
-        }
 
 
 def worst_case_records(job: LayerJob, search: WorstCaseSearch, length: int, *, seed: int) -> Iterator[dict[str, Any]]:
     """The steepest configuration found in the ball, beside the bounds that no configuration there may exceed."""
     generator = generator_for(seed, "worst_case", job.subject.layer)
     worst = search(job.layer, length, generator=generator, starts=_adversarial_starts(job.layer, search.radius, length))
-    bounds = _ball_bounds(job.layer, worst.points, search.radius)
-    smallest = min((bound for bound in bounds if bound.certifies), key=lambda bound: bound.log10)
-    certified = 10**smallest.log10 if smallest.log10 < 300 else math.inf
-    holds = "HOLDS" if worst.constant <= certified * (1 + 1e-9) else "VIOLATED"
+    bounds = ball_bounds(job.layer, TokenMeasure.uniform(worst.points), search.radius)
     yield {
-        **_heading(job.subject, 0, length),
+        **heading(job.subject, 0, length),
         "task": "worst_case",
         "radius": search.radius,
-        "lipschitz": {"lower": finite(worst.constant), "upper": finite(certified), "failure_probability": 0.0},
-        "bounds": [bound_fields(bound) for bound in bounds],
-        "certified": {"bound": smallest.name, "constant": finite(certified), "failure_probability": 0.0},
-        "tightness": finite(worst.constant / certified),
-        "verdict": holds if math.isfinite(worst.constant) else "UNKNOWN",
+        **ball_verdict(worst.constant, bounds),
         "convergence": [finite(value) for value in worst.history],
     }
 
 
-def fitted_exponents(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Per layer, the slope of log(mean constant) against log(tokens), by least squares, with the spread of means."""
-    layers: dict[int, dict[int, list[float]]] = {}
-    for entry in records:
-        lower = entry["lipschitz"]["lower"]
-        if lower:
-            layers.setdefault(entry["layer"], {}).setdefault(entry["tokens"], []).append(lower)
-    return [
-        {"layer": layer, "exponent": _slope({n: sum(v) / len(v) for n, v in lengths.items()})}
-        for layer, lengths in sorted(layers.items())
-    ]
+def ball_verdict(attained: float, bounds: Sequence[Bound]) -> dict[str, Any]:
+    """A constant attained in a ball beside the bounds of that ball: VIOLATED above an upper or below a lower one.
+
+    The lower bounds given must be those that the configuration measured is said to attain.
+    """
+    smallest = min((bound for bound in bounds if bound.certifies), key=lambda bound: bound.log10)
+    certified = 10**smallest.log10 if smallest.log10 < 300 else math.inf
+    floors = [10**bound.log10 for bound in bounds if bound.applies and bound.side is Side.LOWER]
+    holds = attained <= certified * (1 + ROUNDING) and all(attained >= floor * (1 - ROUNDING) for floor in floors)
+    known = math.isfinite(attained)
+    return {
+        "lipschitz": {"lower": finite(attained), "upper": finite(certified), "failure_probability": 0.0},
+        "bounds": [bound_fields(bound) for bound in bounds],
+        "certified": {"bound": smallest.name, "constant": finite(certified), "failure_probability": 0.0},
+        "tightness": finite(attained / certified),
+        "verdict": str((Verdict.HOLDS if holds else Verdict.VIOLATED) if known else Verdict.UNKNOWN),
+    }
 
 
-def _slope(means: Mapping[int, float]) -> float | None:
-    points = [(math.log(n), math.log(value)) for n, value in means.items()]
-    if len(points) < 2:
-        return None
-    x_mean, y_mean = (sum(axis) / len(points) for axis in zip(*points, strict=True))
-    covariance = sum((x - x_mean) * (y - y_mean) for x, y in points)
-    return covariance / sum((x - x_mean) ** 2 for x, _ in points)
-
-
-def _heading(subject: Subject, sample: int, tokens: int) -> dict[str, Any]:
+def heading(subject: Subject, sample: int, tokens: int) -> dict[str, Any]:
+    """The fields that every record starts with."""
     return {
         "schema": 1,
         "model": subject.model,
@@ -151,7 +127,8 @@ def _heading(subject: Subject, sample: int, tokens: int) -> dict[str, Any]:
     }
 
 
-def _head_job(job: LayerJob, head: int) -> LayerJob:
+def head_job(job: LayerJob, head: int) -> LayerJob:
+    """The same inputs at one head alone."""
     subject = Subject(job.subject.model, job.subject.weights, job.subject.layer, head)
     return LayerJob(subject, job.layer.head(head), job.inputs)
 
@@ -161,10 +138,10 @@ def _constant(
 ) -> LipschitzEstimate | None:
     if options.deterministic:
         return None
-    return _estimate(job, budget.weights(job.inputs).double(), options, split=split, seed=seed)
+    return layer_estimate(job, budget.weights(job.inputs).double(), options, split=split, seed=seed)
 
 
-def _estimate(
+def layer_estimate(
     job: LayerJob, weights: torch.Tensor, options: CertificateOptions, *, split: bool, seed: int
 ) -> LipschitzEstimate:
     """In float64 whatever the model's precision, from a start that depends on the seed and the layer alone."""
@@ -177,6 +154,17 @@ def _estimate(
         steps=options.lanczos_steps,
         failure_probability=options.failure_probability,
     )
+
+
+def lipschitz_fields(estimate: LipschitzEstimate, sample: int) -> dict[str, Any]:
+    """What a record says of a local constant: both sides, how surely, and whether the iteration had settled."""
+    return {
+        "lower": finite(float(estimate.lower[sample])),
+        "upper": finite(float(estimate.upper[sample])),
+        "failure_probability": estimate.failure_probability,
+        "steps": estimate.steps,
+        "converged": estimate.converged,
+    }
 
 
 def _records(
@@ -213,11 +201,13 @@ def _adversarial_starts(layer: AttentionLayer, radius: float, length: int) -> tu
     return tuple(starts)
 
 
-def _ball_bounds(layer: AttentionLayer, points: torch.Tensor, radius: float) -> tuple[Bound, ...]:
-    """Global bounds on the ball of `radius`, as Lipschitz constants in the Frobenius norm."""
+def ball_bounds(layer: AttentionLayer, measure: TokenMeasure, radius: float) -> tuple[Bound, ...]:
+    """Global bounds on the ball of `radius` with the masses of one sample, as constants in L2 of the measure.
+
+    With equal masses that is also the constant in the Frobenius norm.
+    """
     layer = layer.to(torch.float64)
-    measure = TokenMeasure.uniform(points.double())
-    ball = BallSetting.of(layer, head_norms(layer), measure, Frobenius(1.0), radius=radius)
+    ball = BallSetting.of(layer, head_norms(layer), measure.to(torch.float64), Wasserstein(1.0), radius=radius)
     return (
         paper.discrete_upper(ball),
         paper.mean_field_upper(ball),

@@ -9,27 +9,30 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from rich.table import Table
 
 from robust_attn.attacks.worst_case import WorstCaseSearch
-from robust_attn.build import attack_from, budget_from, source_from
+from robust_attn.build import STUDIES, attack_from, budget_from, lipschitz_study_from, source_from, study_from
 from robust_attn.config import Settings
 from robust_attn.data.source import Gaussian, layer_inputs
 from robust_attn.environment import environment, peak_memory_gb
+from robust_attn.experiments.adversarial_layer import AdversarialLayer
+from robust_attn.experiments.figures import write_figures
+from robust_attn.experiments.outcome import ExperimentOutcome, outcome_of
+from robust_attn.experiments.tightness import Tightness
 from robust_attn.models import AttentionModel, load_model
 from robust_attn.pipeline import (
     CertificateOptions,
     LayerJob,
     attack_records,
     certify_records,
-    fitted_exponents,
     generator_for,
-    lipschitz_records,
     worst_case_records,
 )
 from robust_attn.record import Subject, worst_verdict
 from robust_attn.report import write_report
 from robust_attn.run_folder import ENVIRONMENT, SUMMARY, RunFolder
-from robust_attn.terminal import closing_table, lipschitz_table, progress_bar
+from robust_attn.terminal import closing_table, lipschitz_table, panel_table, progress_bar
 from robust_attn.tracking import Tracker, make_tracker
 from robust_attn.types import ExitStatus, Outcome, UserError, Verdict
 
@@ -43,7 +46,8 @@ def execute(settings: Settings, config: dict[str, Any], path: Path, console: Con
     records: list[dict[str, Any]] = []
     outcome, state = Outcome(ExitStatus.FAILED, "stopped before it ended"), "failed"
     try:
-        for record in _records(settings, folder, console):
+        produce = _study_records if settings.task["name"] in STUDIES else _records
+        for record in produce(settings, folder, console):
             folder.append(record)
             records.append(record)
             tracker.record(record)
@@ -56,9 +60,19 @@ def execute(settings: Settings, config: dict[str, Any], path: Path, console: Con
         outcome = Outcome(ExitStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
     finally:
-        summary = _summary(settings, records, outcome, state, time.monotonic() - started)
-        _close(folder, summary, records, tracker, console)
+        found = outcome_of(settings.task, records)
+        summary = _summary(settings, records, outcome, state, found=found, seconds=time.monotonic() - started)
+        trouble = _close(folder, summary, records, found, tracker=tracker, console=console)
+    if trouble is not None and outcome.status is ExitStatus.OK:
+        return Outcome(ExitStatus.FAILED, trouble)
     return outcome
+
+
+def _study_records(settings: Settings, folder: RunFolder, console: Console) -> Iterator[dict[str, Any]]:
+    """Every record of a study of a single head, for which no model is loaded."""
+    folder.write(ENVIRONMENT, environment(weights="given", sha256={}, note=None, dtype="float64"))
+    with console.status(settings.task["name"]):
+        yield from study_from(settings.task).records(seed=settings.seed)
 
 
 def _records(settings: Settings, folder: RunFolder, console: Console) -> Iterator[dict[str, Any]]:
@@ -108,7 +122,8 @@ def _jobs(settings: Settings, model: AttentionModel, layers: tuple[int, ...], le
     """The chosen layers with their inputs; a worst-case search brings its own tokens."""
     generator = generator_for(settings.seed, "data", length)
     source = Gaussian(1.0) if settings.task["name"] == "worst_case" else source_from(settings.data)
-    inputs = layer_inputs(source, model, layers=layers, tokens=length, samples=settings.samples, generator=generator)
+    samples = _samples(settings)
+    inputs = layer_inputs(source, model, layers=layers, tokens=length, samples=samples, generator=generator)
     for layer in layers:
         yield LayerJob(Subject(model.name, model.origin.label, layer), model.layer(layer), inputs[layer])
 
@@ -123,12 +138,21 @@ def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]
             budget = budget_from(settings.budget)
             yield from certify_records(job, budget, options, heads=settings.task["heads"], seed=seed)
         case "lipschitz":
-            yield from lipschitz_records(job, options, seed=seed)
+            yield from lipschitz_study_from(settings.task).records(job, options, seed=seed)
         case "worst_case":
             search = WorstCaseSearch(_radius(settings, job), settings.task["steps"], settings.task["restarts"])
             yield from worst_case_records(job, search, settings.tokens, seed=seed)
+        case "tightness":
+            yield from Tightness(settings.budget["kind"], settings.task["radii"]).records(job, options, seed=seed)
+        case "adversarial_layer":
+            yield from AdversarialLayer(settings.task["lengths"], settings.task["radius"]).records(job)
         case other:
             raise UserError(f"There is no task {other!r}.")
+
+
+def _samples(settings: Settings) -> int:
+    """Windows of text where the task says how many, else the samples of the run."""
+    return int(settings.task.get("windows", settings.samples))
 
 
 def _radius(settings: Settings, job: LayerJob) -> float:
@@ -151,45 +175,76 @@ def _judged(records: list[dict[str, Any]]) -> Outcome:
 
 
 def _summary(
-    settings: Settings, records: list[dict[str, Any]], outcome: Outcome, state: str, seconds: float
+    settings: Settings,
+    records: list[dict[str, Any]],
+    outcome: Outcome,
+    state: str,
+    *,
+    found: ExperimentOutcome,
+    seconds: float,
 ) -> dict[str, Any]:
     verdicts = [record["verdict"] for record in records if "verdict" in record]
-    exponents = fitted_exponents(records) if settings.task["name"] == "lipschitz" else None
     return {
         "schema": 1,
         "task": settings.task["name"],
         "status": state,
         "exit_status": int(outcome.status),
         "message": outcome.message,
-        "model": settings.model["name"],
+        "model": records[0]["model"] if records else settings.model["name"],
         "weights": records[0]["weights"] if records else None,
-        "attack": settings.attack["name"],
+        "attack": settings.attack["name"] if settings.task["name"] == "attack" else None,
         "budget": settings.budget,
         "tokens": settings.tokens,
-        "samples": settings.samples,
+        "samples": _samples(settings),
         "records": len(records),
         "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
-        "exponents": exponents,
+        "exponents": found.exponents,
+        "radius_exponents": found.radius_exponents,
+        "findings": found.findings,
         "seconds": round(seconds, 3),
         "peak_memory_gb": round(peak_memory_gb(), 3),
     }
 
 
 def _close(
-    folder: RunFolder, summary: dict[str, Any], records: list[dict[str, Any]], tracker: Tracker, console: Console
-) -> None:
+    folder: RunFolder,
+    summary: dict[str, Any],
+    records: list[dict[str, Any]],
+    found: ExperimentOutcome,
+    *,
+    tracker: Tracker,
+    console: Console,
+) -> str | None:
+    """Summary first, then what is made from it; a report that cannot be made costs no result, and is said."""
     folder.write(SUMMARY, summary)
-    if records:
-        table = lipschitz_table(records, summary["exponents"]) if summary["exponents"] else closing_table(records)
-        console.print(table)
-        report = write_report(folder.path)
-        console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+    trouble = _show(folder, records, found, console) if records else None
     console.print(
         f"{summary['records']} records in {summary['seconds']:.1f} s, peak memory {summary['peak_memory_gb']:.2f} GB",
         markup=False,
         highlight=False,
     )
     tracker.finish(summary, folder.path, failed=summary["status"] != "complete")
+    return trouble
+
+
+def _show(folder: RunFolder, records: list[dict[str, Any]], found: ExperimentOutcome, console: Console) -> str | None:
+    """Tables, figures and report; the sentence that says what went wrong, if something did."""
+    for table in _tables(records, found):
+        console.print(table)
+    try:
+        write_figures(found.panels, folder.path / "figures")
+        report = write_report(folder.path)
+    except Exception as error:
+        return f"the records are complete, but the report could not be written: {type(error).__name__}: {error}"
+    console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+    return None
+
+
+def _tables(records: list[dict[str, Any]], found: ExperimentOutcome) -> list[Table]:
+    if found.exponents is not None:
+        tables = [lipschitz_table(found.exponents, "tokens")]
+        return tables + ([lipschitz_table(found.radius_exponents, "scaled_to")] if found.radius_exponents else [])
+    return [panel_table(panel) for panel in found.panels] or [closing_table(records)]
 
 
 def _project(settings: Settings) -> str:

@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from robust_attn.experiments.panel import Panel
+
 WIDTH = 140
 COLOURS = {"HOLDS": "green", "VACUOUS": "yellow", "UNKNOWN": "magenta", "VIOLATED": "bold red"}
 
@@ -46,15 +48,31 @@ def closing_table(records: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def lipschitz_table(records: Sequence[dict[str, Any]], exponents: Sequence[dict[str, Any]]) -> Table:
-    """Mean local constant per layer and length, and the fitted exponent."""
-    lengths = sorted({record["tokens"] for record in records})
-    table = Table(title="Mean local Lipschitz constant against the number of tokens", title_justify="left")
-    for column in ("layer", *(f"n = {length}" for length in lengths), "exponent"):
-        table.add_column(column, justify="right")
-    for entry in exponents:
-        means = [_mean(records, entry["layer"], length) for length in lengths]
-        table.add_row(str(entry["layer"]), *(number(mean) for mean in means), number(entry["exponent"]))
+def lipschitz_table(fits: Sequence[dict[str, Any]], against: str) -> Table:
+    """Per layer and estimator: the mean constant at each size, and the exponent with its 95 % interval over windows."""
+    sizes = sorted({entry[against] for fit in fits for entry in fit["sizes"]})
+    letter = "n" if against == "tokens" else "R"
+    table = Table(title=f"Mean local Lipschitz constant against {letter}, by two estimators", title_justify="left")
+    for column in ("layer", "fixed", "estimator", *(f"{letter} = {size:g}" for size in sizes), "exponent", "95 %"):
+        table.add_column(column, justify="left" if column in ("fixed", "estimator") else "right")
+    for fit in fits:
+        head = "" if fit["head"] is None else f".{fit['head']}"
+        fixed = _fixed(fit, against)
+        for estimator, prefix in (("lipschitz", ""), ("released", "released_")):
+            spread = {entry[against]: entry[estimator] for entry in fit["sizes"]}
+            means = [number((spread.get(size) or {}).get("mean")) for size in sizes]
+            exponent, interval = fit[f"{prefix}exponent"], fit[f"{prefix}interval"]
+            table.add_row(f"{fit['layer']}{head}", fixed, estimator, *means, _hundredths(exponent), _between(interval))
+    return table
+
+
+def panel_table(panel: Panel) -> Table:
+    """The numbers of a figure: one row per place on its axis, one column per line."""
+    table = Table(title=f"{panel.title} ({panel.y_label})" if panel.y_label else panel.title, title_justify="left")
+    for column in (panel.x_label, *panel.lines):
+        table.add_column(escape(column), justify="right", overflow="fold")
+    for x, values in panel.rows():
+        table.add_row(f"{x:g}", *(number(value) for value in values))
     return table
 
 
@@ -101,10 +119,15 @@ def _row(record: dict[str, Any]) -> list[str]:
     ]
 
 
-def _mean(records: Sequence[dict[str, Any]], layer: int, length: int) -> float | None:
-    values = [
-        record["lipschitz"]["lower"]
-        for record in records
-        if record["layer"] == layer and record["tokens"] == length and record["lipschitz"]["lower"] is not None
-    ]
-    return sum(values) / len(values) if values else None
+def _fixed(fit: dict[str, Any], against: str) -> str:
+    if against != "tokens":
+        return f"n = {fit['tokens']}"
+    return "" if fit["scaled_to"] is None else f"R = {fit['scaled_to']:g}"
+
+
+def _hundredths(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _between(interval: Sequence[float] | None) -> str:
+    return "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"

@@ -83,3 +83,43 @@ def test_lengths_of_the_lipschitz_task():
         settings_from(composed("task=lipschitz", "task.lengths=[4,4]"))
     with pytest.raises(UserError, match="at least 1"):
         settings_from(composed("task=lipschitz", "task.lengths=[0,4]"))
+
+
+def test_windows_of_the_lipschitz_task_are_ten():
+    assert settings_from(composed("task=lipschitz")).task["windows"] == 10
+
+
+@pytest.mark.parametrize(
+    ("task", "override", "words"),
+    [
+        ("lipschitz", "task.windows=0", "task.windows must be at least 1"),
+        ("lipschitz", "task.radii=[0]", "task.radii must lie between"),
+        ("lipschitz", "task.mask=some", "task.mask must be one of"),
+        ("adversarial", "task.A=[[1,2]]", "square matrix"),
+        ("adversarial", "task.A=[]", "square matrix"),
+        ("adversarial", "task.A=[[a]]", "square matrix"),
+        ("adversarial", "task.lengths=[1,2]", "at least 2"),
+        ("mean_field", "task.beyond=[1]", "at least 2"),
+        ("unbalanced", "task.atoms=[1]", "task.atoms must be at least 2"),
+        ("mass_splitting", "task.balances=[1.0]", "task.balances must lie between"),
+        ("mass_splitting", "task.slivers=[0.5]", "task.slivers must lie between"),
+        ("radius", "task.tokens=2", "task.tokens must be at least 3"),
+        ("worst_case", "task.radius=-1", "not negative"),
+    ],
+)
+def test_wrong_settings_of_experiments_are_one_sentence(task, override, words):
+    with pytest.raises(UserError, match=words) as caught:
+        settings_from(composed(f"task={task}", override))
+    assert "\n" not in str(caught.value)
+
+
+def test_every_experiment_of_the_issue_is_there_with_a_quick_variant():
+    names = {path.stem for path in Path(configuration_folder(), "experiment").glob("*.yaml")}
+    asked = {"figure4", "adversarial", "radius", "mean_field", "mass_splitting", "unbalanced", "tightness"}
+    assert asked | {f"{name}_quick" for name in asked} <= names
+
+
+def test_a_model_can_be_chosen_over_that_of_an_experiment():
+    settings = settings_from(composed("experiment=figure4_quick", "model=smollm2", "task.windows=4"))
+    assert settings.model["name"] == "smollm2"
+    assert (settings.task["name"], settings.task["windows"]) == ("lipschitz", 4)

@@ -1,4 +1,4 @@
-"""A wheel carries the configuration along and works from an empty folder; the project's own pages keep their promises."""
+"""A wheel carries the configuration along and works from an empty folder; the project's pages keep their word."""
 
 import json
 import os
@@ -17,7 +17,18 @@ ROOT = Path(__file__).resolve().parent.parent
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this tree, unpacked as an installer would."""
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(folder),
+        str(ROOT),
+    ]
     subprocess.run(build, check=True, capture_output=True, text=True, timeout=300)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -33,7 +44,8 @@ def test_an_installed_package_runs_in_an_empty_folder(installed, tmp_path):
     )  # fmt: skip
     assert Path(where.stdout.strip()) == installed / "robust_attn" / "conf"
     done = subprocess.run(
-        [sys.executable, "-m", "robust_attn", "model=toy", "attack=mass_split", "tokens=4", "samples=1", "tracker=none"],
+        [sys.executable, "-m", "robust_attn", "model=toy", "attack=mass_split", "tokens=4", "samples=1",
+         "tracker=none"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

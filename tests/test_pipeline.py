@@ -1,19 +1,28 @@
+import math
+
 import pytest
 import torch
 
 from robust_attn.attacks.mass_split import MassSplit
 from robust_attn.attacks.worst_case import WorstCaseSearch
+from robust_attn.bounds.bound import Bound, Side
 from robust_attn.budget import Wasserstein
 from robust_attn.pipeline import (
     CertificateOptions,
     LayerJob,
     attack_records,
+    ball_bounds,
+    ball_verdict,
     certify_records,
-    fitted_exponents,
     generator_for,
+    head_job,
+    heading,
+    layer_estimate,
+    lipschitz_fields,
     worst_case_records,
 )
 from robust_attn.record import Subject
+from robust_attn.types import Scope
 from tests.cases import Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 
@@ -57,11 +66,37 @@ def test_worst_case_starts_from_the_papers_configurations():
     assert 0 < record["tightness"] <= 1
 
 
-def test_exponents_by_hand():
-    """Constants 3 n^(1/2) at n = 4 and 16: slope 1/2, whatever the spread around the mean."""
-    records = [
-        {"layer": 0, "tokens": n, "lipschitz": {"lower": 3 * n**0.5 + delta}} for n in (4, 16) for delta in (-1, 1)
-    ]
-    (entry,) = fitted_exponents(records)
-    assert entry["exponent"] == pytest.approx(0.5)
-    assert fitted_exponents(records[:2])[0]["exponent"] is None
+def bound(name: str, value: float, side: Side = Side.UPPER) -> Bound:
+    return Bound(name, math.log10(value), value, Scope.GLOBAL, side)
+
+
+@pytest.mark.parametrize(
+    ("attained", "verdict"), [(3.0, "HOLDS"), (5.5, "VIOLATED"), (1.0, "VIOLATED"), (math.nan, "UNKNOWN")]
+)
+def test_a_constant_must_lie_between_the_bounds_of_its_ball(attained, verdict):
+    """Between the lower bound 2 and the smaller upper bound 5."""
+    facts = ball_verdict(attained, [bound("a", 50.0), bound("b", 5.0), bound("c", 2.0, Side.LOWER)])
+    assert facts["verdict"] == verdict
+    assert facts["certified"]["bound"] == "b"
+    assert facts["certified"]["constant"] == pytest.approx(5.0)
+
+
+def test_bounds_of_a_ball_take_the_masses_into_account():
+    """Equal masses have a discrete bound; unequal ones do not, but keep the unified and the mean-field one."""
+    layer = scalar_layer(-1.0)
+    equal = {b.name: b for b in ball_bounds(layer, scalar_measure([0.0, 1.0]), 1.0)}
+    unequal = {b.name: b for b in ball_bounds(layer, scalar_measure([0.0, 1.0], [0.1, 0.9]), 1.0)}
+    assert equal["paper.discrete"].applies
+    assert not unequal["paper.discrete"].applies
+    assert unequal["paper.mean_field"].log10 == pytest.approx(equal["paper.mean_field"].log10)
+    assert unequal["sharp.unified"].log10 > equal["sharp.unified"].log10
+
+
+def test_estimates_depend_on_seed_layer_and_head_alone():
+    first = layer_estimate(job(), job().inputs.masses, CertificateOptions(), split=False, seed=0)
+    again = layer_estimate(job(), job().inputs.masses, CertificateOptions(), split=False, seed=0)
+    assert lipschitz_fields(first, 1) == lipschitz_fields(again, 1)
+    assert lipschitz_fields(first, 1)["lower"] <= lipschitz_fields(first, 1)["upper"]
+    alone = head_job(job(), 1)
+    assert heading(alone.subject, 0, 4)["head"] == 1
+    assert alone.layer.heads == 1

@@ -15,7 +15,8 @@ SMALL = {
     "roberta": "{hidden_size:32,num_hidden_layers:2,num_attention_heads:4,intermediate_size:64,vocab_size:500}",
     "distilbert": "{dim:32,n_layers:2,n_heads:4,hidden_dim:64,vocab_size:500}",
     "gpt2": "{n_embd:32,n_layer:2,n_head:4,vocab_size:500}",
-    "llama": "{hidden_size:32,num_hidden_layers:2,num_attention_heads:4,num_key_value_heads:2,intermediate_size:64,vocab_size:500}",
+    "llama": "{hidden_size:32,num_hidden_layers:2,num_attention_heads:4,num_key_value_heads:2,"
+    "intermediate_size:64,vocab_size:500}",
 }
 RECORD_FIELDS = {
     "schema", "model", "weights", "layer", "sample", "tokens", "copies", "attack", "budget", "observed", "lipschitz",
@@ -134,13 +135,95 @@ def test_deterministic_certificates(tmp_path):
     assert all(record["lipschitz"]["upper"] is None for record in records)
 
 
-def test_lipschitz_task_fits_an_exponent(tmp_path):
-    outcome, records, summary, shown = run(tmp_path / "run", "model=toy", "task=lipschitz", "task.lengths=[2,4,8]")
+def test_lipschitz_task_fits_exponents_of_both_estimators(tmp_path):
+    outcome, records, summary, shown = run(
+        tmp_path / "run", "model=toy", "task=lipschitz", "task.lengths=[2,4,8]", "task.windows=3"
+    )
     assert outcome.status is ExitStatus.OK
-    assert {record["tokens"] for record in records} == {2, 4, 8}
+    assert {(record["tokens"], record["sample"]) for record in records} == {(n, s) for n in (2, 4, 8) for s in range(3)}
     assert [entry["layer"] for entry in summary["exponents"]] == [0, 1]
-    assert all(math.isfinite(entry["exponent"]) for entry in summary["exponents"])
-    assert "exponent" in shown
+    for entry in summary["exponents"]:
+        low, high = entry["interval"]
+        assert low < entry["exponent"] < high
+        low, high = entry["released_interval"]
+        assert low < entry["released_exponent"] < high
+    assert summary["samples"] == 3
+    assert "released" in shown
+    assert (tmp_path / "run" / "figures" / "lipschitz_tokens.png").exists()
+
+
+def test_lipschitz_task_per_head_and_against_the_radius(tmp_path):
+    overrides = ("task.lengths=[2,4]", "task.windows=2", "task.heads=true", "task.radii=[0.5,2.0]", "task.mask=causal")
+    _, records, summary, shown = run(tmp_path / "run", "model=toy", "layers=[0]", "task=lipschitz", *overrides)
+    assert {record["head"] for record in records} == {None, 0, 1}
+    assert {record["mask"] for record in records} == {"causal"}
+    assert {(entry["head"], entry["scaled_to"]) for entry in summary["exponents"]} == {
+        (head, radius) for head in (None, 0, 1) for radius in (0.5, 2.0)
+    }
+    assert {(entry["head"], entry["tokens"]) for entry in summary["radius_exponents"]} == {
+        (head, n) for head in (None, 0, 1) for n in (2, 4)
+    }
+    assert "R = 0.5" in shown
+    assert (tmp_path / "run" / "figures" / "lipschitz_radius.png").exists()
+
+
+STUDIES = {
+    "adversarial": ("task.lengths=[2,8]",),
+    "radius": ("task.radii=[0.5,1.0]", "task.tokens=4", "task.steps=2", "task.restarts=1"),
+    "mean_field": ("task.lengths=[2,8]", "task.beyond=[1000]"),
+    "mass_splitting": ("task.copies=[1,2]", "task.radii=[0.01]", "task.balances=[0.1]", "task.slivers=[0.001]",
+                       "task.steps=5", "task.restarts=1"),
+    "unbalanced": ("task.atoms=[2]", "task.radii=[1.0]", "task.steps=5", "task.restarts=2"),
+}  # fmt: skip
+
+
+FIGURES = {"mass_splitting": "splitting_copies"}
+
+
+@pytest.mark.parametrize("task", sorted(STUDIES))
+def test_studies_of_a_single_head_leave_everything_a_run_leaves(task, tmp_path):
+    """No model is loaded; records, summary with findings, figures, tables and a report are there."""
+    outcome, records, summary, shown = run(tmp_path / "run", f"task={task}", *STUDIES[task])
+    assert outcome.status is ExitStatus.OK
+    assert {record["task"] for record in records} == {task}
+    assert {record["model"] for record in records} == {summary["model"]} == {"single_head"}
+    assert summary["findings"]
+    assert list((tmp_path / "run" / "figures").glob(f"{FIGURES.get(task, task)}*.png"))
+    assert (tmp_path / "run" / "report.html").exists()
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())["weights"] == "given"
+    assert "report:" in shown
+
+
+def test_a_lower_bound_that_is_not_attained_is_status_three(tmp_path, monkeypatch):
+    from robust_attn.bounds import sharp
+
+    honest = sharp.one_key_lower
+
+    def boastful(*arguments, **options):
+        import dataclasses
+
+        found = honest(*arguments, **options)
+        return dataclasses.replace(found, log10=found.log10 + 1)
+
+    monkeypatch.setattr(sharp, "one_key_lower", boastful)
+    outcome, _, summary, _ = run(tmp_path / "run", "task=adversarial", *STUDIES["adversarial"])
+    assert outcome.status is ExitStatus.VIOLATED
+    assert summary["verdicts"]["VIOLATED"] == 2
+
+
+def test_tightness_and_adversarial_tasks_on_a_model(tmp_path):
+    outcome, records, summary, shown = run(
+        tmp_path / "a", "model=toy", "task=tightness", "task.radii=[1e-5,1e-2]", "budget=frobenius"
+    )
+    assert outcome.status is ExitStatus.OK
+    assert {record["budget"]["radius"] for record in records} == {1e-5, 1e-2}
+    first = summary["findings"]["certified_over_exact"][0]
+    assert first["largest_excess"] == pytest.approx(1.0, abs=0.1)
+    assert "Certified over exact" in shown
+    outcome, records, summary, _ = run(tmp_path / "b", "model=toy", "task=adversarial_layer", "task.lengths=[4,16]")
+    assert outcome.status is ExitStatus.OK
+    assert [entry["layer"] for entry in summary["findings"]["growth"]] == [0, 1]
+    assert len(records) == 4
 
 
 def test_worst_case_task_stays_below_the_bounds_of_the_ball(tmp_path):
@@ -217,3 +300,15 @@ def test_layers_chosen_do_not_change_their_records(tmp_path):
     _, both, _, _ = run(tmp_path / "a", "model=toy")
     _, one, _, _ = run(tmp_path / "b", "model=toy", "layers=[1]")
     assert one == [record for record in both if record["layer"] == 1]
+
+
+def test_a_report_that_fails_costs_no_result(tmp_path, monkeypatch):
+    def broken(_folder):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(module, "write_report", broken)
+    outcome, records, summary, _ = run(tmp_path / "run", "model=toy", "attack=random")
+    assert outcome.status is ExitStatus.FAILED
+    assert "disk full" in outcome.message
+    assert summary["status"] == "complete"
+    assert len(records) == 4

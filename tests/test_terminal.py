@@ -1,7 +1,16 @@
 import pytest
 from rich.console import Console
 
-from robust_attn.terminal import closing_table, lipschitz_table, number, power_of_ten, progress_bar, worst_samples
+from robust_attn.experiments.panel import Panel
+from robust_attn.terminal import (
+    closing_table,
+    lipschitz_table,
+    number,
+    panel_table,
+    power_of_ten,
+    progress_bar,
+    worst_samples,
+)
 
 
 def entry(layer: int, verdict: str, tightness: float | None, head: int | None = None) -> dict:
@@ -41,13 +50,37 @@ def test_powers_of_ten_do_not_overflow():
     assert power_of_ten(None) == "-"
 
 
-def test_means_and_exponents():
-    records = [{"layer": 0, "tokens": n, "lipschitz": {"lower": 2.0 * n}} for n in (2, 4)]
-    console = Console(record=True, width=120)
-    console.print(lipschitz_table(records, [{"layer": 0, "exponent": 1.0}]))
-    shown = console.export_text()
-    assert "n = 4" in shown
-    assert "8" in shown
+def fit(**changes) -> dict:
+    spread = {"mean": 8.125, "std": 0.0, "min": 8.0, "max": 8.25}
+    sizes = [{"tokens": 4, "scaled_to": 2.0, "lipschitz": spread, "released": None}]
+    base = {"layer": 3, "head": None, "tokens": 4, "scaled_to": None, "sizes": sizes, "exponent": 0.25}
+    return base | {"interval": [0.2, 0.3], "released_exponent": None, "released_interval": None} | changes
+
+
+def shown(table) -> str:
+    console = Console(record=True, width=160)
+    console.print(table)
+    return console.export_text()
+
+
+def test_both_estimators_have_a_row_with_exponent_and_interval():
+    text = shown(lipschitz_table([fit()], "tokens"))
+    for words in ("n = 4", "8.125", "0.250", "0.200 to 0.300", "lipschitz", "released", "95 %"):
+        assert words in text
+
+
+def test_heads_and_radii_are_named():
+    text = shown(lipschitz_table([fit(head=7, scaled_to=2.0)], "tokens"))
+    assert "3.7" in text
+    assert "R = 2" in text
+    assert "n = 4" in shown(lipschitz_table([fit()], "scaled_to"))
+
+
+def test_a_panel_is_a_table_with_gaps():
+    panel = Panel("p", "Title", "R", "constant", {"first": ((1.0, 2.5),), "second": ((3.0, 4.5),)})
+    text = shown(panel_table(panel))
+    for words in ("Title (constant)", "R", "first", "second", "2.5", "4.5", "-"):
+        assert words in text
 
 
 def test_bars_are_silent_where_there_is_no_terminal(tmp_path):

@@ -1,4 +1,4 @@
-"""docs/theorems.md against the code: every bound that a certificate shows is listed, with a function and tests that exist."""
+"""docs/theorems.md against the code: every bound of a certificate is listed, with a function and tests that exist."""
 
 import re
 from pathlib import Path

@@ -7,6 +7,7 @@ closed-form transpose of the layer's derivative: one forward pass and one vjp a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,14 +39,18 @@ def ascend(
     start: Float[Tensor, "*batch n d"],
     *,
     steps: int,
+    to_beat: Float[Tensor, "*batch"] | None = None,
 ) -> Ascent:
-    """At most `steps` gradient steps from `start`; the result is never worse than the start, and stops when stalled."""
+    """At most `steps` gradient steps from `start`; the result is never worse than the start, and stops when stalled.
+
+    With `to_beat` it also stops where the present rate of progress, kept up to the end, would not reach that value.
+    """
     reference = layer(base)
     best = budget.project(start, base)
     value, gradient = _objective(layer, base, budget, reference, best)
     length = torch.ones_like(value)
     history = [value]
-    for _ in range(steps):
+    for done in range(1, steps + 1):
         target = budget.steepest(gradient, base)
         step = length[..., None, None]
         candidate = budget.project((1 - step) * best + step * target, base)
@@ -57,10 +62,28 @@ def ascend(
         value = torch.where(better, new_value, value)
         history.append(value)
         length = torch.where(better, (2 * length).clamp_max(1.0), length / 2)
-        still_moving = (better & (progress > STALLED)) | (~better & (length > SMALLEST_STEP))
+        promising = progress > STALLED
+        if to_beat is not None:
+            promising &= value * (1 + progress * (steps - done)) > to_beat
+        still_moving = (better & promising) | (~better & (length > SMALLEST_STEP))
         if not bool(still_moving.any()):
             break
     return Ascent(best, value, tuple(history))
+
+
+def ascend_all(
+    layer: AttentionLayer,
+    base: TokenMeasure,
+    budget: Budget,
+    starts: Sequence[Float[Tensor, "*batch n d"]],
+    *,
+    steps: int,
+) -> Ascent:
+    """The strongest of one ascent per start; later starts are given up when they cannot beat the best so far."""
+    best = ascend(layer, base, budget, starts[0], steps=steps)
+    for start in starts[1:]:
+        best = strongest([best, ascend(layer, base, budget, start, steps=steps, to_beat=best.output_change)])
+    return best
 
 
 def strongest(ascents: list[Ascent]) -> Ascent:

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 import torch
 
-from robust_attn.attacks.ascent import ascend, strongest
+from robust_attn.attacks.ascent import ascend_all
 from robust_attn.attacks.attack import Attack, Proposal
 from robust_attn.attacks.move import Move, singular_start
 from robust_attn.attention.layer import AttentionLayer
@@ -44,5 +44,5 @@ class MassSplit(Attack):
         moved = (together.points - measure.points).repeat_interleave(self.copies, dim=-2)
         starts = [budget.project(moved, base), singular_start(layer, base, budget, generator)]
         starts += [budget.sample(base, generator) for _ in range(self.restarts)]
-        best = strongest([ascend(layer, base, budget, start, steps=self.steps) for start in starts])
+        best = ascend_all(layer, base, budget, starts, steps=self.steps)
         return Proposal(base, base.points + best.displacement, best.history)

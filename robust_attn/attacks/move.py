@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from robust_attn.attacks.ascent import Ascent, ascend, strongest
+from robust_attn.attacks.ascent import ascend, ascend_all, strongest
 from robust_attn.attacks.attack import Attack, Proposal
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
@@ -47,16 +47,10 @@ class Move(Attack):
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
         """The strongest of all starts, per sample."""
-        best = strongest(list(self.ascents(layer, measure, budget, generator)))
-        return Proposal(measure, measure.points + best.displacement, best.history)
-
-    def ascents(
-        self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
-    ) -> tuple[Ascent, ...]:
-        """One ascent per start."""
         starts = [singular_start(layer, measure, budget, generator)]
         starts += [budget.sample(measure, generator) for _ in range(self.restarts)]
-        return tuple(ascend(layer, measure, budget, start, steps=self.steps) for start in starts)
+        best = ascend_all(layer, measure, budget, starts, steps=self.steps)
+        return Proposal(measure, measure.points + best.displacement, best.history)
 
 
 def singular_start(

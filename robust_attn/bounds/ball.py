@@ -25,10 +25,11 @@ from robust_attn.spectral.norms import HeadNorms, covariance_norm_upper
 class BallNorms:
     """Upper values over a whole ball around the tokens, one number per sample: change of the output, in the norm.
 
-    `closed_form` is a Lipschitz constant on the ball, `curvature` an upper value of |f''[d, d]| / |d|^2 there, and
-    `hull` an output change that no perturbation in the budget exceeds.
+    `centre` is a Lipschitz constant at the tokens themselves, `closed_form` one on the ball, `curvature` an upper value
+    of |f''[d, d]| / |d|^2 there; `hull_rows` bounds the output change of each row for every perturbation in the budget.
     """
 
+    centre: Float[Tensor, "*batch"]
     closed_form: Float[Tensor, "*batch"]
     curvature: Float[Tensor, "*batch"]
     hull_rows: Float[Tensor, "*batch n"]
@@ -36,8 +37,10 @@ class BallNorms:
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """A block's share of the bounds: key and query part of the derivative, the three kinds of curvature, the hull."""
+    """A block's share: key and query part of the derivative at the tokens and on the ball, curvature, the hull."""
 
+    centre_keys: Float[Tensor, "*batch rows n"]
+    centre_queries: Float[Tensor, "*batch rows"]
     key_columns: Float[Tensor, "*batch rows n"]
     query_rows: Float[Tensor, "*batch rows"]
     pair_matrix: Float[Tensor, "*batch rows n"]
@@ -66,13 +69,19 @@ def _concatenated(blocks: list[_Terms]) -> _Terms:
 
 def _assemble(ball: Ball, terms: _Terms) -> BallNorms:
     """Rows put together in the weighted norm (theory sheet 3.3: column norms for squares of displacements)."""
-    key = ((ball.weights[..., None] * terms.key_columns).sum(-2) * ball.inverse).amax(-1).sqrt()
-    closed_form = key + terms.query_rows.amax(-1)
+    centre = _derivative(ball, terms.centre_keys, terms.centre_queries)
+    closed_form = _derivative(ball, terms.key_columns, terms.query_rows)
     pairs = ball.weights.sqrt()[..., None] * terms.pair_matrix * ball.inverse[..., None, :]
     pairs = pairs + torch.diag_embed(terms.own_rows * ball.inverse.sqrt())
     mixed = terms.cross_matrix * ball.inverse[..., None, :] + torch.diag_embed(terms.cross_rows / 2)
     curvature = torch.minimum(_largest_column(pairs) + terms.cross_rows.amax(-1), _largest_column(pairs + mixed))
-    return BallNorms(closed_form * MARGIN, curvature * MARGIN, terms.hull_rows * MARGIN)
+    return BallNorms(centre * MARGIN, closed_form * MARGIN, curvature * MARGIN, terms.hull_rows * MARGIN)
+
+
+def _derivative(ball: Ball, key_columns: Tensor, query_rows: Tensor) -> Float[Tensor, "*batch"]:
+    """Key part by its weighted column sums, query part by its largest block."""
+    key = ((ball.weights[..., None] * key_columns).sum(-2) * ball.inverse).amax(-1).sqrt()
+    return key + query_rows.amax(-1)
 
 
 def _largest_column(matrix: Float[Tensor, "*batch n m"]) -> Float[Tensor, "*batch"]:
@@ -83,21 +92,30 @@ def _largest_column(matrix: Float[Tensor, "*batch n m"]) -> Float[Tensor, "*batc
 def _terms(norms: HeadNorms, ball: Ball, rotary: bool, data: RowBlock) -> _Terms:
     """One block of rows: bounds of the derivative, of the second derivative and of the hull."""
     at = inflated(norms, ball, data)
-    pull = at.steepest * at.value_deviation
-    row_norm = norms.value[:, None] + pull if rotary else (norms.value[:, None] ** 2 + pull**2).sqrt()
-    joint = row_norm.sum(-2, keepdim=True) * row_norm
+    centre_keys, centre_queries = _derivative_terms(norms, rotary, inflated(norms, ball.centre, data))
+    key_columns, query_rows = _derivative_terms(norms, rotary, at)
     keys = _key_form(norms, ball, data, at, at.ceiling)
     third_keys = _key_form(norms, ball, data, at, at.ceiling * _third_keys(at))
     cross_rows, cross_matrix = _cross(norms, ball, at, keys)
     return _Terms(
-        key_columns=(joint[..., None] * at.ceiling).sum(-3),
-        query_rows=(at.value_deviation * at.slope_deviation).sum(-2),
+        centre_keys=centre_keys,
+        centre_queries=centre_queries,
+        key_columns=key_columns,
+        query_rows=query_rows,
         pair_matrix=_moving_values(norms, at, keys) + third_keys,
         own_rows=_third_own(at).sum(-2),
         cross_rows=cross_rows,
         cross_matrix=cross_matrix,
         hull_rows=_hull_rows(norms, ball, data),
     )
+
+
+def _derivative_terms(norms: HeadNorms, rotary: bool, at: Inflated) -> tuple[Tensor, Tensor]:
+    """Rows of the key part, |V (I + |g|^2 C) V^T|^{1/2} a head, joined by Cauchy-Schwarz; and the query blocks."""
+    pull = at.steepest * at.value_deviation
+    row_norm = norms.value[:, None] + pull if rotary else (norms.value[:, None] ** 2 + pull**2).sqrt()
+    joint = row_norm.sum(-2, keepdim=True) * row_norm
+    return (joint[..., None] * at.ceiling).sum(-3), (at.value_deviation * at.slope_deviation).sum(-2)
 
 
 def _cross(norms: HeadNorms, ball: Ball, at: Inflated, keys: Tensor) -> tuple[Tensor, Tensor]:

@@ -26,6 +26,11 @@ class Ball:
     inverse: Float[Tensor, "*batch n"]
     reach: Float[Tensor, "*batch n"]
 
+    @property
+    def centre(self) -> Ball:
+        """The same weights with radius zero."""
+        return Ball(0.0, self.weights, self.inverse, torch.zeros_like(self.reach))
+
 
 @dataclass(frozen=True, eq=False)
 class Inflated:
