@@ -19,7 +19,7 @@ from robust_attn.bounds.bound import Bound, Side
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certify import certify_batch
-from robust_attn.record import Subject, bound_fields, finite, record
+from robust_attn.record import Subject, bound_fields, finite, heading, record
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import head_norms
@@ -111,19 +111,6 @@ def ball_verdict(attained: float, bounds: Sequence[Bound]) -> dict[str, Any]:
         "certified": {"bound": smallest.name, "constant": finite(certified), "failure_probability": 0.0},
         "tightness": finite(attained / certified),
         "verdict": str((Verdict.HOLDS if holds else Verdict.VIOLATED) if known else Verdict.UNKNOWN),
-    }
-
-
-def heading(subject: Subject, sample: int, tokens: int) -> dict[str, Any]:
-    """The fields that every record starts with."""
-    return {
-        "schema": 1,
-        "model": subject.model,
-        "weights": subject.weights,
-        "layer": subject.layer,
-        "head": subject.head,
-        "sample": sample,
-        "tokens": tokens,
     }
 
 

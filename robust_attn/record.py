@@ -29,6 +29,19 @@ class Subject:
     head: int | None = None
 
 
+def heading(subject: Subject, sample: int, tokens: int) -> dict[str, Any]:
+    """The fields that every record starts with."""
+    return {
+        "schema": SCHEMA,
+        "model": subject.model,
+        "weights": subject.weights,
+        "layer": subject.layer,
+        "head": subject.head,
+        "sample": sample,
+        "tokens": tokens,
+    }
+
+
 def record(
     subject: Subject,
     sample: int,
@@ -45,13 +58,7 @@ def record(
     if result is not None and observed["output_change"] is None:
         change = math.nan
     return {
-        "schema": SCHEMA,
-        "model": subject.model,
-        "weights": subject.weights,
-        "layer": subject.layer,
-        "head": subject.head,
-        "sample": sample,
-        "tokens": tokens,
+        **heading(subject, sample, tokens),
         "copies": result.copies if result else 1,
         "attack": result.attack if result else "none",
         "budget": {"kind": budget.kind, "radius": budget.radius},

@@ -49,15 +49,10 @@ class Jacobian(ABC):
         """Precision of the map."""
 
 
-@dataclass(frozen=True, eq=False)
-class ScaledJacobian(Jacobian):
-    """S J S^{-1} with S = diag(sqrt(weights)) over tokens: J measured in the norm (sum_i weights_i |x_i|^2)^{1/2}.
-
-    A token of weight zero is left out on both sides (it neither moves nor counts).
-    """
+class DerivedJacobian(Jacobian):
+    """A map made from another one, `inner`, with the same domain and codomain."""
 
     inner: Jacobian
-    weights: Float[Tensor, "*batch n"]
 
     @property
     def domain(self) -> torch.Size:
@@ -73,6 +68,17 @@ class ScaledJacobian(Jacobian):
     def dtype(self) -> torch.dtype:
         """As the inner map."""
         return self.inner.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledJacobian(DerivedJacobian):
+    """S J S^{-1} with S = diag(sqrt(weights)) over tokens: J measured in the norm (sum_i weights_i |x_i|^2)^{1/2}.
+
+    A token of weight zero is left out on both sides (it neither moves nor counts).
+    """
+
+    inner: Jacobian
+    weights: Float[Tensor, "*batch n"]
 
     def jvp(self, tangent: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n out"]:
         """S J S^{-1} tangent."""

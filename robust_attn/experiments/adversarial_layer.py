@@ -16,7 +16,8 @@ from robust_attn.bounds import paper
 from robust_attn.experiments.fit import power_law
 from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.study import Record, attained, chosen
-from robust_attn.pipeline import LayerJob, ball_bounds, ball_verdict, heading
+from robust_attn.pipeline import LayerJob, ball_bounds, ball_verdict
+from robust_attn.record import heading
 from robust_attn.types import UserError
 
 

@@ -16,8 +16,8 @@ from robust_attn.budget import Wasserstein
 from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.study import Record, Study, chosen, single_head
 from robust_attn.observe import observe
-from robust_attn.pipeline import CertificateOptions, LayerJob, attack_records, generator_for, heading
-from robust_attn.record import Subject, finite
+from robust_attn.pipeline import CertificateOptions, LayerJob, attack_records, generator_for
+from robust_attn.record import Subject, finite, heading
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 
 SUBJECT = Subject("single_head", "given", 0)

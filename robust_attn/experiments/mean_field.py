@@ -24,8 +24,8 @@ from robust_attn.experiments.study import (
     single_head,
     upper_bounds,
 )
-from robust_attn.pipeline import ball_bounds, ball_verdict, generator_for, heading
-from robust_attn.record import Subject
+from robust_attn.pipeline import ball_bounds, ball_verdict, generator_for
+from robust_attn.record import Subject, heading
 from robust_attn.spectral.lipschitz import split_lipschitz
 
 MASSES = 400

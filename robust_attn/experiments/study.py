@@ -17,8 +17,8 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import paper, sharp
 from robust_attn.bounds.bound import Bound
 from robust_attn.experiments.panel import Panel
-from robust_attn.pipeline import ball_bounds, ball_verdict, heading
-from robust_attn.record import Subject
+from robust_attn.pipeline import ball_bounds, ball_verdict
+from robust_attn.record import Subject, heading
 from robust_attn.spectral.lipschitz import local_lipschitz
 
 Record = Mapping[str, Any]

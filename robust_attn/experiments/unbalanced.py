@@ -15,8 +15,8 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.experiments.panel import Panel, bound_lines, line
 from robust_attn.experiments.study import Matrix, Record, Study, chosen, single_head
-from robust_attn.pipeline import ball_bounds, ball_verdict, generator_for, heading
-from robust_attn.record import Subject
+from robust_attn.pipeline import ball_bounds, ball_verdict, generator_for
+from robust_attn.record import Subject, heading
 from robust_attn.spectral.lipschitz import QueryPart
 
 LEARNING_RATE = 0.05

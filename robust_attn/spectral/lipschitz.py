@@ -17,33 +17,18 @@ from robust_attn.attention.jacobian import (
 )
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.operator import Jacobian, ScaledJacobian
+from robust_attn.attention.operator import DerivedJacobian, ScaledJacobian
 from robust_attn.spectral.lanczos import LipschitzEstimate, largest_singular_value
 
 
 @dataclass(frozen=True, eq=False)
-class QueryPart(Jacobian):
+class QueryPart(DerivedJacobian):
     """The part of a layer's derivative that acts through a token's own query: blockdiag_i sum_h W_O Cov_i(v, k) W_Q.
 
     It is all that zero-mean motion of the copies of a token can use to first order (theory sheet, section 4.1).
     """
 
     inner: LayerJacobian
-
-    @property
-    def domain(self) -> torch.Size:
-        """As the whole derivative."""
-        return self.inner.domain
-
-    @property
-    def codomain(self) -> torch.Size:
-        """As the whole derivative."""
-        return self.inner.codomain
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """As the whole derivative."""
-        return self.inner.dtype
 
     def jvp(self, tangent: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n out"]:
         """The derivative with keys and values held still."""
