@@ -27,7 +27,7 @@ from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rotary import Rotary
 from robust_attn.budget import BUDGETS, Budget
-from robust_attn.certify import certify_batch, verdict
+from robust_attn.certificate import certify_batch, verdict
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.types import ExitStatus, Verdict
 

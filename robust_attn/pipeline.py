@@ -18,7 +18,7 @@ from robust_attn.bounds import paper, sharp
 from robust_attn.bounds.bound import Bound, Side
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
-from robust_attn.certify import certify_batch
+from robust_attn.certificate import certify_batch
 from robust_attn.record import Subject, bound_fields, finite, heading, record
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz

@@ -10,8 +10,8 @@ from typing import Any
 from robust_attn.attacks.attack import AttackResult
 from robust_attn.bounds.bound import Bound
 from robust_attn.budget import Budget
-from robust_attn.certify import Certificate, verdict
-from robust_attn.observe import Observation
+from robust_attn.certificate import Certificate, verdict
+from robust_attn.observation import Observation
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.types import Verdict
 

@@ -5,7 +5,7 @@ import pytest
 from robust_attn.attacks.baseline import RandomMove
 from robust_attn.bounds.bound import not_applicable
 from robust_attn.budget import Wasserstein
-from robust_attn.certify import certify_batch
+from robust_attn.certificate import certify_batch
 from robust_attn.record import Subject, bound_fields, finite, record, worst_verdict
 from robust_attn.types import Scope
 from tests.cases import Case, generator, random_layer, random_measure

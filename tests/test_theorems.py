@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from robust_attn.budget import Wasserstein
-from robust_attn.certify import certify
+from robust_attn.certificate import certify
 from tests.cases import scalar_layer, scalar_measure
 
 ROOT = Path(__file__).resolve().parent.parent

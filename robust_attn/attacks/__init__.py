@@ -1,1 +1,1 @@
-"""Attacks propose a perturbed measure; observe.py projects, checks and measures."""
+"""Attacks propose a perturbed measure; observation.py projects, checks and measures."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
-from robust_attn.observe import Observation, observe
+from robust_attn.observation import Observation, observe
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Wasserstein
 from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.study import Record, Study, chosen, single_head
-from robust_attn.observe import observe
+from robust_attn.observation import observe
 from robust_attn.pipeline import CertificateOptions, LayerJob, attack_records, generator_for
 from robust_attn.record import Subject, finite, heading
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz

@@ -12,7 +12,7 @@ from robust_attn.attacks.mass_split import MassSplit
 from robust_attn.attacks.move import Move
 from robust_attn.bounds.bound import Bound
 from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
-from robust_attn.certify import HULL, Certificate, certify, certify_batch, verdict
+from robust_attn.certificate import HULL, Certificate, certify, certify_batch, verdict
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.types import Scope, Verdict
 from tests.cases import CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure

@@ -12,7 +12,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
 
-SHRINKINGS = 30
+SHRINKINGS = 53
 
 
 class BudgetExceededError(RuntimeError):
@@ -90,20 +90,20 @@ def evaluation_error(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tens
 
 def _points_inside(base: TokenMeasure, displacement: Tensor, budget: Budget) -> Float[Tensor, "*batch n d"]:
     """Points whose distance from the base, as rounded, is at most the radius: adding a small displacement to large
-    coordinates rounds it, and a certificate that is exact would be "beaten" by the excess. What cannot be made to fit
-    (a radius below the spacing of numbers) stays where it was.
+    coordinates rounds it, and an exact certificate would be "beaten" by the excess. Each attempt shrinks twice as
+    much as the one before, from one unit in the last place on; the last one leaves the points where they were.
     """
     points = base.points + displacement
-    for _ in range(SHRINKINGS):
+    for attempt in range(SHRINKINGS):
         size = budget.norm(points - base.points, base)
         outside = size > budget.radius
         if not bool(outside.any()):
             return points
-        factor = torch.where(outside, (budget.radius / size) ** 2, torch.ones_like(size))
+        shrunk = budget.radius / size * (1 - 2.0 ** (attempt - SHRINKINGS + 1))
+        factor = torch.where(outside, shrunk, torch.ones_like(size))
         displacement = displacement * factor[..., None, None]
         points = base.points + displacement
-    outside = budget.norm(points - base.points, base) > budget.radius
-    return torch.where(outside[..., None, None], base.points, points)
+    return points
 
 
 def wasserstein_distance(
