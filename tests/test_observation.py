@@ -74,6 +74,6 @@ def test_evaluation_error_dominates_the_error_of_float32(seed, index, log_scale)
 
 
 def test_logits_of_thousands_are_not_taken_for_violations():
-    """benchmarks/soundness.py, seed 327: logits near 1e4 carry 1e-12 into the weights, beyond 64 units of f."""
+    """benchmarks/soundness.py, seed 327: logits near 3000 carry 1e-12 into the weights, beyond 64 units of f."""
     layer, measure = random_layer(CASES[0], generator(0), scale=30.0), random_measure(CASES[0], generator(1))
     assert (evaluation_error(layer, measure) >= 1e-12 * layer(measure).norm(dim=-1).amax(-1)).all()
