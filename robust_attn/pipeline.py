@@ -143,17 +143,6 @@ def layer_estimate(
     )
 
 
-def lipschitz_fields(estimate: LipschitzEstimate, sample: int) -> dict[str, Any]:
-    """What a record says of a local constant: both sides, how surely, and whether the iteration had settled."""
-    return {
-        "lower": finite(float(estimate.lower[sample])),
-        "upper": finite(float(estimate.upper[sample])),
-        "failure_probability": estimate.failure_probability,
-        "steps": estimate.steps,
-        "converged": estimate.converged,
-    }
-
-
 def _records(
     job: LayerJob,
     attacked: TokenMeasure,

@@ -63,7 +63,7 @@ def record(
         "attack": result.attack if result else "none",
         "budget": {"kind": budget.kind, "radius": budget.radius},
         "observed": observed,
-        "lipschitz": _lipschitz(lipschitz, sample),
+        "lipschitz": lipschitz_fields(lipschitz, sample),
         "bounds": [bound_fields(bound) for bound in certificate.bounds],
         "certified": {
             "bound": certificate.bound,
@@ -109,7 +109,8 @@ def _observed(observation: Observation | None, sample: int) -> dict[str, float |
     return {name: finite(float(getattr(observation, name)[sample])) for name in names}
 
 
-def _lipschitz(estimate: LipschitzEstimate | None, sample: int) -> dict[str, Any]:
+def lipschitz_fields(estimate: LipschitzEstimate | None, sample: int) -> dict[str, Any]:
+    """What a record says of a local constant: both sides, how surely, and whether the iteration had settled."""
     if estimate is None:
         return {"lower": None, "upper": None, "failure_probability": None, "steps": None, "converged": None}
     return {

@@ -18,10 +18,9 @@ from robust_attn.pipeline import (
     head_job,
     heading,
     layer_estimate,
-    lipschitz_fields,
     worst_case_records,
 )
-from robust_attn.record import Subject
+from robust_attn.record import Subject, lipschitz_fields
 from robust_attn.types import Scope
 from tests.cases import Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 

@@ -58,7 +58,7 @@ class LayerJacobian(Jacobian):
         keep = keep_attention and elements <= KEPT_ELEMENTS
         means, normalizers, kept = [], [], []
         for rows in row_blocks(parts, block):
-            logits = _logits(layer, measure, parts, rows)
+            logits = weighted_logits(layer, measure, parts, rows)
             normalizer = logits.logsumexp(-1)
             attention = _attention(logits, normalizer)
             means.append(attention @ parts.v)
@@ -94,7 +94,7 @@ class LayerJacobian(Jacobian):
                 yield rows, attention
             return
         for rows in row_blocks(self.projections, None):
-            logits = _logits(self.layer, self.measure, self.projections, rows)
+            logits = weighted_logits(self.layer, self.measure, self.projections, rows)
             yield rows, _attention(logits, self.log_normalizer[..., rows])
 
     def attention(self) -> Float[Tensor, "*batch heads n n"]:
@@ -219,7 +219,10 @@ def split_heads(
     return (field @ layer.stacked_output.T).unflatten(-1, (layer.heads, -1)).transpose(-2, -3)
 
 
-def _logits(layer: AttentionLayer, measure: TokenMeasure, parts: Projections, rows: slice) -> Tensor:
+def weighted_logits(
+    layer: AttentionLayer, measure: TokenMeasure, parts: Projections, rows: slice
+) -> Float[Tensor, "*batch heads _ n"]:
+    """s_ij + log m_j for a block of rows, minus infinity where atom j is hidden: the softmax of a row is P_i."""
     weight = log_weight(layer.mask, measure.positions, measure.masses, rows)
     return (parts.q[..., rows, :] * layer.scale) @ parts.k.transpose(-1, -2) + weight.unsqueeze(-3)
 

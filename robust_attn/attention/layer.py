@@ -43,6 +43,8 @@ class AttentionLayer:
     def __post_init__(self) -> None:
         if self.heads % self.groups:
             raise ValueError(f"{self.heads} heads cannot share {self.groups} key/value groups evenly")
+        # Made here and not at first use: inside a torch.func transform the kept copy would belong to the transform.
+        _ = self.stacked_projections, self.stacked_output
 
     @classmethod
     def single_head(

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from robust_attn.attention.jacobian import LayerJacobian
+from robust_attn.attention.jacobian import project, weighted_logits
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
@@ -40,8 +40,7 @@ class RowBlock:
 
 def row_blocks(layer: AttentionLayer, measure: TokenMeasure) -> Iterator[RowBlock]:
     """Blocks of rows, small enough that (rows, atoms, head width) differences fit into PAIR_ELEMENTS numbers."""
-    jacobian = LayerJacobian.at(layer, measure)
-    parts = jacobian.projections
+    parts = project(layer, measure)
     groups = [layer.group_of(head) for head in range(layer.heads)]
     output_factor = torch.linalg.qr(layer.output, mode="r").R
     query_factor = torch.linalg.qr(layer.query.transpose(-1, -2), mode="r").R * layer.scale
@@ -52,10 +51,7 @@ def row_blocks(layer: AttentionLayer, measure: TokenMeasure) -> Iterator[RowBloc
     for start in range(0, measure.length, size):
         rows = slice(start, min(start + size, measure.length))
         seen = visible(layer.mask, measure.positions, measure.masses, rows).unsqueeze(-3)
-        logits = (parts.q[..., rows, :] * layer.scale) @ parts.k.transpose(-1, -2) + measure.masses.log()[
-            ..., None, None, :
-        ]
-        log_p = torch.where(seen, logits, -torch.inf).log_softmax(-1)
+        log_p = weighted_logits(layer, measure, parts, rows).log_softmax(-1)
         p = torch.where(seen, log_p.exp(), torch.zeros_like(log_p))
         value_distance, value_deviation = _spread(p, values.unsqueeze(-3))
         slopes = _query_slopes(layer, measure, parts.k, query_factor, rows)

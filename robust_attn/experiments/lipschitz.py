@@ -12,8 +12,8 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.experiments.fit import power_law
 from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.released import released_estimate
-from robust_attn.pipeline import CertificateOptions, LayerJob, head_job, layer_estimate, lipschitz_fields
-from robust_attn.record import finite, heading
+from robust_attn.pipeline import CertificateOptions, LayerJob, head_job, layer_estimate
+from robust_attn.record import finite, heading, lipschitz_fields
 
 Record = Mapping[str, Any]
 ESTIMATORS = ("lipschitz", "released")

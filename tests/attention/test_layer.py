@@ -1,9 +1,9 @@
+import dataclasses
 import math
 
 import pytest
 import torch
 
-from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from tests.cases import CASES, Case, generator, random_layer, random_measure, scalar_layer, scalar_measure
@@ -69,7 +69,7 @@ def test_key_bias_matters_only_with_rotation():
     """Without rotation b_K shifts all logits of a row alike; with it the shift depends on the pair."""
     for rotary, same in ((False, True), (True, False)):
         layer = random_layer(Case(rotary=rotary), generator(0))
-        bare = AttentionLayer(**{**layer.__dict__, "key_bias": torch.zeros_like(layer.key_bias)})
+        bare = dataclasses.replace(layer, key_bias=torch.zeros_like(layer.key_bias))
         measure = random_measure(Case(), generator(1))
         assert torch.allclose(layer(measure), bare(measure), atol=1e-13) is same
 
@@ -82,6 +82,13 @@ def test_heads_add_up():
 
 def test_uneven_groups_are_refused():
     layer = random_layer(Case(), generator(0))
+    three = {name: getattr(layer, name)[[0, 1, 1]] for name in ("query", "query_bias", "output")}
     with pytest.raises(ValueError, match="evenly"):
-        AttentionLayer(**{**layer.__dict__, "query": layer.query[[0, 1, 1]], "output": layer.output[[0, 1, 1]],
-                          "query_bias": layer.query_bias[[0, 1, 1]]})  # fmt: skip
+        dataclasses.replace(layer, **three)
+
+
+def test_a_layer_first_used_inside_a_transform_still_works_outside():
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1))
+    expected = random_layer(Case(), generator(0))(measure)
+    torch.func.jvp(lambda p: layer(measure.with_points(p)), (measure.points,), (measure.points,))
+    assert torch.equal(layer(measure), expected)
