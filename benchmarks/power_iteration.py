@@ -4,10 +4,11 @@
     python -m benchmarks.power_iteration --quick
 
 CPU time on one thread, one run, medians of interleaved repeats, with the forward pass that ours and svds start from.
-- **ours** stops by its own rule, relative residual <= 1e-6 (`tolerance=1e-6`), where the value is good to about 1e-12;
-  a second ratio stops it by the oracle of power iteration (time in proportion to the steps).
-- **svds** is `scipy.sparse.linalg.svds(k=1, tol=1e-3)` on the same operator: ARPACK then asks for a relative residual
-  of 1e-6 on J^T J, the same rule.
+- **ours** stops by its own rule, an estimated relative error of the value <= 1e-6 (`tolerance=1e-6`: residual, refined
+  by the gap); a second ratio stops it by the oracle of power iteration (time in proportion to the steps).
+- **svds** is `scipy.sparse.linalg.svds(k=1, tol=...)` on the same operator. ARPACK stops by the residual on J^T J, tol^2
+  relative: **1e-3** asks for the residual 1e-6, **3e-2** for 1e-3, which is what an error of 1e-6 in the value takes
+  when the gap is wide, and is the most favourable choice for svds here. Both are shown, with the errors left.
 - **power** is torch.func on the map as one writes it in eager torch: jvp[1], and one vjp kept for all iterations. It
   is stopped by an oracle, at the first iterate within 1e-6 of the value, which flatters it. Its time is
   iterations (counted on the closed-form operator, the same iterates) times the measured time of one.
@@ -33,6 +34,7 @@ from robust_attn.spectral.triplets import as_linear_operator
 
 ACCURACY = 1e-6
 POWER_STEPS = 5
+SVDS_TOLERANCES = (3e-2, 1e-3)
 CASES = (("bert", "random", 0), ("bert", "random", 6), ("minilm", "pretrained", 0), ("minilm", "pretrained", 3))
 
 
@@ -86,10 +88,10 @@ def ours(layer: AttentionLayer, measure: TokenMeasure, steps: int = 256) -> tupl
     return float(found.lower), found.steps
 
 
-def by_scipy(layer: AttentionLayer, measure: TokenMeasure) -> float:
+def by_scipy(layer: AttentionLayer, measure: TokenMeasure, tolerance: float) -> float:
     operator = as_linear_operator(layer.linearize(measure))
     start = torch.randn(operator.shape[1], generator=torch.Generator().manual_seed(0), dtype=layer.dtype).numpy()
-    return float(scipy_svds(operator, k=1, tol=1e-3, v0=start, return_singular_vectors=False)[0])
+    return float(scipy_svds(operator, k=1, tol=tolerance, v0=start, return_singular_vectors=False)[0])
 
 
 def compare(case: tuple[str, str, int], tokens: int, repeats: int, limit: int) -> list[str]:
@@ -100,34 +102,28 @@ def compare(case: tuple[str, str, int], tokens: int, repeats: int, limit: int) -
     iterations = power_iterations(operator, exact, limit)
     step()  # the first call of torch.func pays for its set-up, which is not an iteration
     found: dict[str, tuple[float, int]] = {}
-    mine, scipys, once = interleaved(
+
+    def scipys(tolerance: float) -> Callable[[], None]:
+        return lambda: found.update({str(tolerance): (by_scipy(layer, measure, tolerance), 0)})
+
+    mine, loose, tight_svds, once = interleaved(
         [
             lambda: found.update(ours=ours(layer, measure)),
-            lambda: found.update(scipy=(by_scipy(layer, measure), 0)),
+            *(scipys(tolerance) for tolerance in SVDS_TOLERANCES),
             lambda: [step() for _ in range(POWER_STEPS)],
         ],
         repeats,
     )
-    value, steps = found["ours"]
+    steps = found["ours"][1]
     oracle = oracle_steps(operator, exact, steps)
     plain = once / POWER_STEPS * iterations
-    name = f"{case[0]}:{case[1]}:{case[2]}"
-    errors = [abs(each / exact - 1) for each in (value, found["scipy"][0])]
     mark = ">" if iterations == limit else ""
-    same_rule = plain / (mine * oracle / steps)
-    ratios = [f"{mark}{plain / mine:.1f}", f"{mark}{same_rule:.1f}", f"{scipys / mine:.2f}"]
-    errors_shown = [f"{error:.0e}" for error in errors]
-    times = [f"{mine:.2f}", f"{mark}{plain:.2f}", f"{scipys:.2f}"]
-    return [
-        name,
-        str(tokens),
-        f"{exact:.5g}",
-        f"{steps}/{oracle}",
-        f"{mark}{iterations}",
-        *times,
-        *ratios,
-        *errors_shown,
-    ]
+    ratios = [f"{mark}{plain / mine:.1f}", f"{mark}{plain / (mine * oracle / steps):.1f}"]
+    ratios += [f"{loose / mine:.2f}", f"{tight_svds / mine:.2f}"]
+    errors = [f"{abs(found[key][0] / exact - 1):.0e}" for key in ("ours", *map(str, SVDS_TOLERANCES))]
+    counts = [f"{exact:.5g}", f"{steps}/{oracle}", f"{mark}{iterations}"]
+    times = [f"{mine:.2f}", f"{mark}{plain:.2f}", f"{loose:.2f}", f"{tight_svds:.2f}"]
+    return [f"{case[0]}:{case[1]}:{case[2]}", str(tokens), *counts, *times, *ratios, *errors]
 
 
 def against_jacrev(tokens: int, repeats: int) -> list[str]:
@@ -155,8 +151,19 @@ def main() -> None:
     torch.set_num_threads(1)
     cases, lengths = ([0], [64]) if options.quick else (options.cases, options.lengths)
     repeats, limit = (1, 200) if options.quick else (options.repeats, options.limit)
-    header = ["layer", "n", "|D|", "steps own/oracle", "power its", "ours s", "power s", "svds s"]
-    header += ["power/ours", "power/ours, both by oracle", "svds/ours", "our error", "svds error"]
+    names = [f"svds {tolerance:g}" for tolerance in SVDS_TOLERANCES]
+    header = [
+        "layer",
+        "n",
+        "|D|",
+        "steps own/oracle",
+        "power its",
+        "ours s",
+        "power s",
+        *(f"{name} s" for name in names),
+    ]
+    header += ["power/ours", "power/ours, both by oracle", *(f"{name}/ours" for name in names)]
+    header += ["our error", *(f"{name} error" for name in names)]
     print("  ".join(header), flush=True)
     rows = []
     for case in cases:

@@ -26,7 +26,7 @@ from robust_attn.attention.operator import Jacobian
 KW_CONSTANT = 1.648
 BREAKDOWN_ULPS = 500
 """A norm below this many units of rounding, relative to the largest value so far, is noise: the space is exhausted."""
-CHECK_EVERY = 4
+CHECK_EVERY = 2
 CONVERGED = 1e-6
 SECOND_PASS = 0.5
 ROUNDING_MARGIN = 1e-10
@@ -49,9 +49,28 @@ class Bidiagonal:
 
     def residuals(self, k: int = 1) -> Float[Tensor, "*batch k"]:
         """|J^T u - s v| / s_1 of the k largest approximate triplets (J v = s u holds by construction)."""
-        left, values, _ = torch.linalg.svd(self.matrix())
+        left, values, _ = _svd(self.matrix())
+        return self._residuals(left, values)[..., :k]
+
+    def error(self) -> Float[Tensor, "*batch"]:
+        """Relative error of the largest value: its residual r, or r^2 / (2 gap) where the next value stands apart.
+
+        (Temple's inequality for the symmetric form of J, as PROPACK refines its bounds.) An estimate: the gap is that to
+        the next value *found*, less its residual; a value that the start has missed is not seen.
+        """
+        left, values, _ = _svd(self.matrix())
+        relative = values / values[..., :1].clamp_min(torch.finfo(values.dtype).tiny)
+        residuals = self._residuals(left, values)
+        first = residuals[..., 0]
+        if values.shape[-1] < 2:
+            return first
+        gap = 1 - relative[..., 1] - residuals[..., 1]
+        refined = first**2 / (2 * torch.where(gap > 0, gap, torch.ones_like(gap)))
+        return torch.where(gap > 0, torch.minimum(first, refined), first)
+
+    def _residuals(self, left: Tensor, values: Tensor) -> Float[Tensor, "*batch steps"]:
         largest = values[..., :1].clamp_min(torch.finfo(values.dtype).tiny)
-        return (self.betas[..., -1:] * left[..., -1, :k]).abs() / largest
+        return (self.betas[..., -1:] * left[..., -1, :]).abs() / largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +78,9 @@ class LipschitzEstimate:
     """What is known about the largest singular value of a map, one entry per sample.
 
     `lower` is attained up to rounding by `direction`. `upper` is not exceeded except with probability
-    `failure_probability` over the random start (zero where the value came from a full decomposition).
+    `failure_probability` over the random start (zero where the value came from a full decomposition). `residual` is that
+    of the pair, and `error` the relative error of `lower` that it leaves, as far as the iteration can see
+    (`Bidiagonal.error`).
     """
 
     lower: Float[Tensor, "*batch"]
@@ -67,12 +88,13 @@ class LipschitzEstimate:
     failure_probability: float
     steps: int
     residual: Float[Tensor, "*batch"]
+    error: Float[Tensor, "*batch"]
     direction: Float[Tensor, "*batch n d"]
 
     @property
     def converged(self) -> bool:
-        """Whether every singular pair has a relative residual below 1e-6."""
-        return bool((self.residual <= CONVERGED).all())
+        """Whether every value has settled to a relative error of 1e-6."""
+        return bool((self.error <= CONVERGED).all())
 
 
 def checkpoints(steps: int) -> tuple[int, ...]:
@@ -92,8 +114,9 @@ def bidiagonalize(
     zero in the bidiagonal matrix. The searched space only grows by this, and repeated singular values are found.
     """
     batch, asked = operator.domain[:-2], set(checkpoints(steps)) if stop is not None else set()
-    right = torch.zeros(*batch, steps, operator.domain[-2:].numel(), dtype=operator.dtype)
-    left = torch.zeros(*batch, steps, operator.codomain[-2:].numel(), dtype=operator.dtype)
+    # Not zeroed: memory is touched only by the steps really done.
+    right = torch.empty(*batch, steps, operator.domain[-2:].numel(), dtype=operator.dtype)
+    left = torch.empty(*batch, steps, operator.codomain[-2:].numel(), dtype=operator.dtype)
     alphas = torch.zeros(*batch, steps, dtype=operator.dtype)
     betas = torch.zeros(*batch, steps, dtype=operator.dtype)
     scale = torch.zeros(batch, dtype=operator.dtype)
@@ -134,17 +157,17 @@ def largest_singular_value(
     """Lower and upper values of the largest singular value, and its right singular vector, for every sample.
 
     The stated probability covers all samples of the batch together. With a `tolerance` the run ends at the first
-    checkpoint where every sample's relative residual is at most that; the upper value is then the one of the steps
+    checkpoint where every sample's relative error (`error`) is at most that; the upper value is then the one of the steps
     actually done, paid for by a union over the checkpoints (see the top of this module): fewer steps, a larger factor.
     Where `steps` reaches the dimension the matrix itself is decomposed, and nothing is left to chance.
     """
     if steps >= operator.domain[-2:].numel():
         return _decomposed(operator)
     start = torch.randn(operator.domain, generator=generator, dtype=operator.dtype)
-    stop = None if tolerance is None else lambda partial: bool((partial.residuals() <= tolerance).all())
+    stop = None if tolerance is None else lambda partial: bool((partial.error() <= tolerance).all())
     pair = bidiagonalize(operator, start, steps, stop)
     done = pair.alphas.shape[-1]
-    _, values, right = torch.linalg.svd(pair.matrix())
+    _, values, right = _svd(pair.matrix())
     events = max(1, math.prod(operator.domain[:-2])) * (1 if tolerance is None else len(checkpoints(steps)))
     factor = upper_factor(operator.domain[-2:].numel(), done, failure_probability / events)
     return LipschitzEstimate(
@@ -153,21 +176,33 @@ def largest_singular_value(
         failure_probability=failure_probability,
         steps=done,
         residual=pair.residuals()[..., 0],
+        error=pair.error(),
         direction=(right[..., :1, :] @ pair.right).reshape(operator.domain),
     )
 
 
 def _decomposed(operator: Jacobian) -> LipschitzEstimate:
     """The value of a small map from the singular value decomposition of its matrix: no randomness."""
-    _, values, right = torch.linalg.svd(operator.dense().detach(), full_matrices=False)
+    _, values, right = _svd(operator.dense().detach())
     return LipschitzEstimate(
         lower=values[..., 0],
         upper=_raised(values[..., 0], 1.0),
         failure_probability=0.0,
         steps=operator.domain[-2:].numel(),
         residual=torch.zeros_like(values[..., 0]),
+        error=torch.zeros_like(values[..., 0]),
         direction=right[..., 0, :].reshape(operator.domain),
     )
+
+
+def _svd(matrix: Float[Tensor, "*batch rows columns"]) -> tuple[Tensor, Tensor, Tensor]:
+    """The reduced decomposition; singular values that are not numbers where the matrix holds one that is not finite.
+
+    LAPACK would raise an error for the whole batch; such a sample must end as "not known" and leave the others alone.
+    """
+    finite = torch.isfinite(matrix).flatten(-2).all(-1)
+    left, values, right = torch.linalg.svd(torch.where(finite[..., None, None], matrix, 0.0), full_matrices=False)
+    return left, torch.where(finite[..., None], values, torch.nan), right
 
 
 def _raised(lower: Float[Tensor, "*batch"], factor: float) -> Float[Tensor, "*batch"]:

@@ -66,7 +66,7 @@ def local_lipschitz(
 ) -> LipschitzEstimate:
     """|D_X f| in the norm (sum_i w_i |.|^2)^{1/2}, by default with the masses as weights (L2 of the measure).
 
-    A `tolerance` on the relative residual ends the run early and makes `upper` larger (`largest_singular_value`).
+    A `tolerance` on the relative error of the value ends the run early and makes `upper` larger (`largest_singular_value`).
     """
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     operator = ScaledJacobian(layer.linearize(measure), measure.masses if weights is None else weights)
@@ -108,6 +108,7 @@ def head_lipschitz(
         failure_probability=sum(estimate.failure_probability for estimate in each),
         steps=max(estimate.steps for estimate in each),
         residual=torch.stack([estimate.residual for estimate in each]),
+        error=torch.stack([estimate.error for estimate in each]),
         direction=torch.stack([estimate.direction for estimate in each]),
     )
 
@@ -145,4 +146,5 @@ def split_lipschitz(
         failure_probability=whole.failure_probability + query.failure_probability,
         steps=max(whole.steps, query.steps),
         residual=torch.maximum(whole.residual, query.residual),
+        error=torch.maximum(whole.error, query.error),
     )

@@ -5,6 +5,7 @@ import torch
 
 from robust_attn.spectral.lanczos import (
     CHECK_EVERY,
+    Bidiagonal,
     bidiagonalize,
     checkpoints,
     largest_singular_value,
@@ -104,9 +105,9 @@ def test_the_smaller_side_may_be_full_before_the_steps_are_done(rows, columns):
 
 
 def test_checkpoints_are_known_in_advance_and_end_with_the_last_step():
-    assert checkpoints(10) == (4, 8, 10)
-    assert checkpoints(8) == (4, 8)
-    assert checkpoints(3) == (3,)
+    assert checkpoints(7) == (2, 4, 6, 7)
+    assert checkpoints(4) == (2, 4)
+    assert checkpoints(1) == (1,)
 
 
 def test_a_tolerance_ends_the_run_at_a_checkpoint():
@@ -119,11 +120,11 @@ def test_a_tolerance_ends_the_run_at_a_checkpoint():
 
 
 def test_a_run_that_chose_when_to_stop_pays_for_every_checkpoint():
-    """64 steps have 16 checkpoints: the factor is that of the steps done with a 16th of the probability."""
+    """64 steps have 32 checkpoints: the factor is that of the steps done with a 32nd of the probability."""
     spectrum = 1 - torch.arange(300).double() / 300
     estimate = largest_singular_value(Matrix(torch.diag(spectrum)), generator=generator(0), tolerance=3e-3)
     assert CHECK_EVERY < estimate.steps < 64
-    paid = upper_factor(300, estimate.steps, 1e-9 / 16)
+    paid = upper_factor(300, estimate.steps, 1e-9 / 32)
     assert float(estimate.upper / estimate.lower) == pytest.approx(paid, rel=1e-8)
     assert paid > upper_factor(300, estimate.steps, 1e-9)
 
@@ -143,7 +144,29 @@ def test_every_sample_must_be_within_the_tolerance():
     alone = largest_singular_value(Matrix(easy), generator=generator(0), tolerance=1e-6)
     both = largest_singular_value(Matrix(torch.stack([easy, hard])), generator=generator(0), steps=120, tolerance=1e-6)
     assert alone.steps < both.steps
-    assert (both.residual <= 1e-6).all()
+    assert (both.error <= 1e-6).all()
+
+
+def test_error_is_refined_by_the_gap_by_hand():
+    """B = [[2, 0], [0, 1]] with beta = 0.1 at its end: the pair of 2 has no component there, so its error is zero.
+
+    Swapped, B = [[1, 0], [0, 2]]: residuals 0.1 / 2 = 0.05 (first) and 0, gap 1 - 1/2 - 0 = 0.5, so 0.05^2 / (2 * 0.5).
+    """
+    beta = torch.tensor([0.0, 0.1]).double()
+    empty = torch.zeros(2, 3).double()
+    assert float(Bidiagonal(empty, empty, torch.tensor([2.0, 1.0]).double(), beta).error()) == 0.0
+    swapped = Bidiagonal(empty, empty, torch.tensor([1.0, 2.0]).double(), beta)
+    assert float(swapped.error()) == pytest.approx(0.0025)
+
+
+@pytest.mark.parametrize("steps", [6, 10, 16, 24])
+def test_error_dominates_the_true_one_on_spectra_that_the_start_has_seen(steps):
+    """Random matrices: the estimate is not below the true relative error, and far below the residual once settled."""
+    matrix = torch.randn(80, 120, generator=generator(3), dtype=torch.float64)
+    estimate = largest_singular_value(Matrix(matrix), generator=generator(4), steps=steps)
+    true = 1 - float(estimate.lower) / float(torch.linalg.matrix_norm(matrix, 2))
+    assert true <= float(estimate.error) * (1 + 1e-6) + 1e-14
+    assert float(estimate.error) <= float(estimate.residual)
 
 
 def test_adaptive_uppers_fail_no_more_often_than_stated():
