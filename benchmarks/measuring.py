@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 
@@ -13,12 +14,21 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.data.source import Prose, layer_inputs
 
+Result = TypeVar("Result")
+
 
 def cpu_seconds(function: Callable[[], object]) -> float:
     """CPU time of one call: with one thread the wall time of an idle machine, and less disturbed by other load."""
     start = time.process_time()
     function()
     return time.process_time() - start
+
+
+def timed(function: Callable[[], Result]) -> tuple[Result, float]:
+    """What the function returns, and the CPU time that it took."""
+    start = time.process_time()
+    result = function()
+    return result, time.process_time() - start
 
 
 def interleaved(functions: Sequence[Callable[[], object]], repeats: int) -> list[float]:

@@ -4,11 +4,11 @@
     python -m benchmarks.power_iteration --quick
 
 CPU time on one thread, one run, medians of interleaved repeats, with the forward pass that ours and svds start from.
-- **ours** stops by its own rule, an estimated relative error of the value <= 1e-6 (`tolerance=1e-6`: residual, refined
-  by the gap); a second ratio stops it by the oracle of power iteration (time in proportion to the steps).
-- **svds** is `scipy.sparse.linalg.svds(k=1, tol=...)` on the same operator. ARPACK stops by the residual on J^T J, tol^2
-  relative: **1e-3** asks for the residual 1e-6, **3e-2** for 1e-3, which is what an error of 1e-6 in the value takes
-  when the gap is wide, and is the most favourable choice for svds here. Both are shown, with the errors left.
+- **ours** stops by its own rule, an estimated relative error of the value <= 1e-6 (`tolerance=1e-6`: residual,
+  refined by the gap); a second ratio stops it by the oracle of power iteration (time in proportion to the steps).
+- **svds** is `scipy.sparse.linalg.svds(k=1, tol=...)` on the same operator. ARPACK stops by the residual on J^T J,
+  tol^2 relative: **1e-3** asks for the residual 1e-6, **3e-2** for 1e-3, which is what an error of 1e-6 in the value
+  takes when the gap is wide, and is the most favourable choice for svds here. Both are shown, with the errors left.
 - **power** is torch.func on the map as one writes it in eager torch: jvp[1], and one vjp kept for all iterations. It
   is stopped by an oracle, at the first iterate within 1e-6 of the value, which flatters it. Its time is
   iterations (counted on the closed-form operator, the same iterates) times the measured time of one.

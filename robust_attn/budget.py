@@ -17,16 +17,28 @@ from robust_attn.types import UserError
 CONTAINS_TOLERANCE = 1e-9
 
 
+@final
+@dataclass(frozen=True)
+class TokenRadius:
+    """As a budget's `support`: every sample's own largest token norm."""
+
+
 @dataclass(frozen=True)
 class Budget(ABC):
-    """All displacements of a measure's atoms whose norm is at most `radius`; padding never moves."""
+    """All displacements of a measure's atoms whose norm is at most `radius`; padding never moves.
+
+    With a `support` all atoms also stay in the centred ball of that radius, where they must be before they move.
+    """
 
     radius: float
+    support: float | TokenRadius | None = None
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.radius) and self.radius >= 0):
             raise UserError(f"budget.radius must be a finite number that is not negative, got {self.radius}.")
+        if isinstance(self.support, int | float) and not self.support > 0:
+            raise UserError(f"budget.support must be a number above zero, got {self.support}.")
 
     @abstractmethod
     def norm(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch"]:
@@ -41,8 +53,8 @@ class Budget(ABC):
         """The displacement inside the budget with the largest inner product with `gradient`."""
 
     @abstractmethod
-    def project(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
-        """A displacement inside the budget nearest to `field` in the budget's own norm."""
+    def _scaled_back(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """The displacement of norm at most `radius` nearest to `field` in the budget's own norm; padding stays."""
 
     @abstractmethod
     def weights(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
@@ -52,16 +64,50 @@ class Budget(ABC):
     def hilbert_radius(self, measure: TokenMeasure) -> float:
         """The smallest known rho such that sum_i w_i |field_i|^2 <= rho^2 on the whole budget."""
 
+    def project(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+        """A displacement inside the budget: the nearest of norm `radius`, then every atom radially into the support.
+
+        The second step leaves no budget, because the nearest point of a ball is no farther from a point of that ball;
+        scaling once more undoes what rounding may have added.
+        """
+        field = self._scaled_back(field, measure)
+        if self.support is None:
+            return field
+        limit = self.support_radius(measure)[..., None]
+        points = measure.points + field
+        sizes = points.norm(dim=-1)
+        outside = measure.present & (sizes > limit)
+        inside = points * (limit / torch.where(outside, sizes, limit))[..., None] - measure.points
+        return self._scaled_back(torch.where(outside[..., None], inside, field), measure)
+
     def contains(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Bool[Tensor, "*batch"]:
         """Whether a displacement is inside, up to rounding; padding must stay where it is."""
         still = (torch.where(measure.present[..., None], torch.zeros_like(field), field) == 0).flatten(-2).all(-1)
-        return still & (self.norm(field, measure) <= self.radius * (1 + CONTAINS_TOLERANCE))
+        supported = measure.with_points(measure.points + field).radius <= self.support_radius(measure) * (
+            1 + CONTAINS_TOLERANCE
+        )
+        return still & supported & (self.norm(field, measure) <= self.radius * (1 + CONTAINS_TOLERANCE))
+
+    def support_radius(self, measure: TokenMeasure) -> Float[Tensor, "*batch"]:
+        """The largest norm that an atom may have, per sample; infinite without a support."""
+        largest = measure.radius
+        if self.support is None:
+            return torch.full_like(largest, math.inf)
+        if isinstance(self.support, TokenRadius):
+            return largest
+        if bool((largest > self.support * (1 + CONTAINS_TOLERANCE)).any()):
+            raise UserError(f"budget.support is {self.support}, but a token has norm {float(largest.max()):.6g}.")
+        return torch.full_like(largest, self.support)
 
     def reach(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
-        """How far each atom can move by itself; zero for padding."""
+        """How far each atom can move by itself, at most to the far side of the support; zero for padding."""
+        across = measure.points.norm(dim=-1) + self.support_radius(measure)[..., None]
+        return torch.where(measure.present, torch.minimum(self._free_reach(measure), across), 0.0)
+
+    def _free_reach(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
+        """How far each atom with mass can move if there is no support."""
         weights = self.weights(measure)
-        radius = self.hilbert_radius(measure)
-        return torch.where(weights > 0, radius * weights.rsqrt(), torch.zeros_like(weights))
+        return torch.where(weights > 0, self.hilbert_radius(measure) * weights.rsqrt(), torch.zeros_like(weights))
 
     def sample(self, measure: TokenMeasure, generator: torch.Generator) -> Float[Tensor, "*batch n d"]:
         """A random displacement on the boundary: a standard normal field, scaled."""
@@ -88,7 +134,7 @@ class _Hilbert(Budget):
         size = self.norm(natural, measure)[..., None, None]
         return self.radius * natural / torch.where(size > 0, size, torch.ones_like(size))
 
-    def project(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+    def _scaled_back(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
         """Radial scaling: the nearest point of a ball."""
         field = torch.where(measure.present[..., None], field, torch.zeros_like(field))
         size = self.norm(field, measure)[..., None, None]
@@ -139,15 +185,16 @@ class PerToken(Budget):
         sizes = self._sizes(field, measure)
         largest = torch.nn.functional.one_hot(sizes.argmax(-1), sizes.shape[-1]).to(field.dtype)
         safe = torch.where(sizes > 0, sizes, torch.ones_like(sizes))
-        return field * (largest / safe)[..., None]
+        return field / safe[..., None] * largest[..., None]
 
     def steepest(self, gradient: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
         """Every atom moves by radius along its own gradient."""
         sizes = self._sizes(gradient, measure)
-        factor = torch.where(sizes > 0, self.radius / torch.where(sizes > 0, sizes, torch.ones_like(sizes)), 0.0)
-        return gradient * factor[..., None]
+        # Divided first: radius / size is infinite where the gradient is subnormal, and infinity times zero no number.
+        unit = gradient / torch.where(sizes > 0, sizes, torch.ones_like(sizes))[..., None]
+        return torch.where(sizes[..., None] > 0, self.radius * unit, 0.0)
 
-    def project(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
+    def _scaled_back(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch n d"]:
         """Every atom scaled back to radius by itself."""
         field = torch.where(measure.present[..., None], field, torch.zeros_like(field))
         sizes = self._sizes(field, measure)[..., None]
@@ -163,7 +210,7 @@ class PerToken(Budget):
         """radius sqrt(n), n the largest number of atoms with mass."""
         return self.radius * math.sqrt(int(measure.present.sum(-1).max()))
 
-    def reach(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
+    def _free_reach(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
         """The radius."""
         return self.radius * measure.present.to(measure.points.dtype)
 

@@ -7,10 +7,13 @@ from typing import Any
 
 from robust_attn.attacks.attack import Attack
 from robust_attn.attacks.baseline import NoAttack, RandomMove
-from robust_attn.attacks.mass_split import MassSplit
+from robust_attn.attacks.duplicate import Duplicate
+from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.move import Linear, Move
+from robust_attn.attacks.torchattacks_bridge import Recipe, Torchattack
+from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
-from robust_attn.budget import BUDGETS, Budget
+from robust_attn.budget import BUDGETS, Budget, TokenRadius
 from robust_attn.data import source
 from robust_attn.experiments.adversarial import Adversarial
 from robust_attn.experiments.lipschitz import LipschitzStudy
@@ -19,9 +22,20 @@ from robust_attn.experiments.mean_field import MeanField
 from robust_attn.experiments.radius import Radius
 from robust_attn.experiments.study import Study
 from robust_attn.experiments.unbalanced import Unbalanced
+from robust_attn.through.attack import MoveThrough, ThroughAttack, TorchattacksThrough
+from robust_attn.through.split import SplitThrough
+from robust_attn.types import UserError
+
+
+def mass_split_from(*, tokens: int | str = "all", masses: str = Masses.EQUAL, **settings: int) -> MassSplit:
+    """With `all` the tokens or some, and masses by name."""
+    return MassSplit(**settings, tokens=None if isinstance(tokens, str) else tokens, masses=Masses(masses))
+
 
 ATTACKS: dict[str, Callable[..., Attack]] = {
-    attack.name: attack for attack in (Move, MassSplit, Linear, RandomMove, NoAttack)
+    **{attack.name: attack for attack in (Move, Duplicate, Linear, RandomMove, NoAttack)},
+    MassSplit.name: mass_split_from,
+    "torchattacks": Torchattack,
 }
 SOURCES: dict[str, Callable[..., source.Source]] = {
     "prose": source.Prose,
@@ -38,14 +52,46 @@ STUDIES: dict[str, Callable[..., Study]] = {
 }
 
 
-def budget_from(values: dict[str, Any]) -> Budget:
-    """The budget of the kind named."""
-    return BUDGETS[values["kind"]](float(values["radius"]))
+def budget_from(values: dict[str, Any], layer: AttentionLayer | None = None) -> Budget:
+    """The budget of the kind named. Where the support is that of the normalisation, the layer knows it."""
+    return BUDGETS[values["kind"]](float(values["radius"]), support_from(values.get("support", "auto"), layer))
+
+
+def support_from(value: float | str, layer: AttentionLayer | None) -> float | TokenRadius | None:
+    """`auto` leaves it to the attack: slivers stay within the tokens' own largest norm, nothing else is limited."""
+    match value:
+        case "auto":
+            return None
+        case "tokens":
+            return TokenRadius()
+        case "normalization":
+            if layer is None or layer.input_radius is None:
+                raise UserError("budget.support=normalization needs a layer with a normalisation in front of it.")
+            return layer.input_radius
+        case _:
+            return float(value)
 
 
 def attack_from(values: dict[str, Any]) -> Attack:
-    """The attack named, with its own settings."""
+    """The attack named, with its own settings; an attack of a suite keeps its name as one of them."""
+    if "suite" in values:
+        return ATTACKS[values["suite"]](**{key: value for key, value in values.items() if key != "suite"})
     return ATTACKS[values["name"]](**_own(values))
+
+
+def through_from(values: dict[str, Any]) -> ThroughAttack:
+    """The attack named, as one on the loss of a whole classifier."""
+    match values:
+        case {"suite": _, "name": name, "steps": steps, "step_size": step_size}:
+            return TorchattacksThrough(Recipe(name, steps, step_size))
+        case {"name": "move", "steps": steps, "restarts": restarts}:
+            return MoveThrough(steps, restarts)
+        case {"name": "mass_split", "tokens": int(tokens)}:
+            raise UserError(f"A whole model splits all tokens alike: leave attack.tokens at all, got {tokens}.")
+        case {"name": "mass_split", "copies": copies, "steps": steps, "restarts": restarts}:
+            return SplitThrough(copies, steps, restarts, Masses(values.get("masses", Masses.EQUAL)))
+        case _:
+            raise UserError(f"A whole model is attacked by move, mass_split or torchattacks, not by {values['name']}.")
 
 
 def source_from(values: dict[str, Any]) -> source.Source:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import os
 import re
 import sys
+import uuid
+from datetime import datetime
 from pathlib import Path
+from typing import Any, ClassVar
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from robust_attn.config import plain, register_schemas, settings_from
+from robust_attn.sweep.objective import objective_of
+from robust_attn.sweep.outcomes import collect_outcomes, leave_outcome
+from robust_attn.sweep.request import SweepRequest, resumed_arguments, sweep_request
+from robust_attn.sweep.resume import Earlier, earlier_runs, marked_under_way, set_aside, summary_of, withdraw
+from robust_attn.sweep.threads import threads_per_job
 from robust_attn.types import ExitStatus, Outcome, UserError
 
 TRACEBACK_VARIABLE = "ROBUST_ATTN_TRACEBACK"
@@ -31,17 +41,33 @@ def main() -> None:
     sys.exit(int(run_command_line()))
 
 
+class SweepPlace(Callback):
+    """Notes, in the process that was typed, where a sweep goes: its jobs may run in other processes."""
+
+    folders: ClassVar[list[Path]] = []
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """The folder is known once the configuration is composed."""
+        self.folders.append(Path(config.hydra.sweep.dir).absolute())
+
+
 def run_command_line() -> ExitStatus:
     """Compose the configuration, run the job or the sweep, and turn every failure into one sentence and a status."""
     register_schemas()
     os.environ["HYDRA_FULL_ERROR"] = "1"
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     outcomes: list[Outcome] = []
-
-    def job(config: DictConfig) -> None:
-        outcomes.append(_run_job(config))
-
+    token = uuid.uuid4().hex
+    SweepPlace.folders.clear()
     try:
+        request = _take_request()
+
+        def job(config: DictConfig) -> float | None:
+            if HydraConfig.get().mode is RunMode.MULTIRUN:
+                return _run_sweep_job(config, request, token)
+            outcomes.append(_run_job(config))
+            return None
+
         hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(job)()
     except (HydraException, OmegaConfBaseException, UserError) as error:
         return _refuse(_sentence(error))
@@ -51,10 +77,54 @@ def run_command_line() -> ExitStatus:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         return _fail(f"{type(error).__name__}: {error} (set {TRACEBACK_VARIABLE}=1 for the traceback)")
-    for outcome in outcomes:
-        if outcome.message:
-            print(f"robust_attn: {outcome.message}", file=sys.stderr)
+    finally:
+        outcomes += [outcome for folder in SweepPlace.folders for outcome in collect_outcomes(folder, token)]
+        for outcome in outcomes:
+            if outcome.message:
+                print(f"robust_attn: {outcome.message}", file=sys.stderr)
     return _worst([outcome.status for outcome in outcomes])
+
+
+def _take_request() -> SweepRequest:
+    """What is asked of a sweep as a whole leaves the command line; to resume, the rest is pointed at its folder."""
+    request, arguments = sweep_request(sys.argv[1:])
+    if request.resume is not None:
+        arguments = resumed_arguments(arguments, request.resume, f"{datetime.now():%m%d-%H%M%S}")
+    sys.argv[1:] = arguments
+    return request
+
+
+def _run_sweep_job(config: DictConfig, request: SweepRequest, token: str) -> float | None:
+    """Run one job of a sweep, or find it finished; leave its outcome in the sweep's folder and return its number."""
+    hydra_config = HydraConfig.get()
+    sweep, folder = Path(hydra_config.sweep.dir).absolute(), Path(hydra_config.runtime.output_dir)
+    threads = threads_per_job(hydra_config.launcher)
+    if threads is not None:
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    earlier = earlier_runs(folder, sweep) if request.resume is not None else Earlier((), (), ())
+    known = [*earlier.finished, *earlier.under_way]
+    outcome = _taken_over(folder, earlier) if known else _run_afresh(config, folder, sweep, earlier)
+    leave_outcome(sweep, token, hydra_config.job.num, outcome)
+    optimises = not hydra_config.sweeper._target_.endswith("BasicSweeper")
+    place = known[0] if known else folder
+    return objective_of(place, request.objective) if optimises and place.is_dir() else None
+
+
+def _taken_over(folder: Path, earlier: Earlier) -> Outcome:
+    """A finished job counts as it ended; one that another process is doing is neither disturbed nor called done."""
+    withdraw(folder)
+    if earlier.finished:
+        summary = summary_of(earlier.finished[0])
+        print(f"finished before, not run again: {earlier.finished[0].name}")
+        return Outcome(ExitStatus(summary["exit_status"]), summary["message"])
+    return Outcome(ExitStatus.FAILED, f"left alone, because it is still under way elsewhere: {earlier.under_way[0]}")
+
+
+def _run_afresh(config: DictConfig, folder: Path, sweep: Path, earlier: Earlier) -> Outcome:
+    for unfinished in earlier.unfinished:
+        print(f"unfinished, moved to {set_aside(unfinished, sweep)} and run again")
+    with marked_under_way(folder):
+        return _run_job(config)
 
 
 def _run_job(config: DictConfig) -> Outcome:

@@ -9,6 +9,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
+from robust_attn.attacks.torchattacks_table import checked_name
 from robust_attn.experiments.schema import (
     AdversarialLayerTaskSchema,
     AdversarialTaskSchema,
@@ -23,6 +24,8 @@ from robust_attn.types import UserError
 
 DTYPES = ("float64", "float32")
 DEVICES = ("auto", "cpu")
+SUPPORTS = ("auto", "tokens", "normalization")
+MASSES = ("equal", "sliver")
 WANDB_MODES = ("offline", "online", "disabled")
 
 
@@ -102,12 +105,22 @@ class MoveSchema:
 
 @dataclass
 class MassSplitSchema:
-    """Duplicate, then ascend on the copies."""
+    """Write tokens as several atoms, then ascend; `tokens` is all or how many, `masses` equal or sliver."""
 
     copies: int = 2
     steps: int = 30
     restarts: int = 1
+    tokens: Any = "all"
+    masses: str = "equal"
     name: str = "mass_split"
+
+
+@dataclass
+class DuplicateSchema:
+    """A token inserted again, up to `repeats` times."""
+
+    repeats: int = 1
+    name: str = "duplicate"
 
 
 @dataclass
@@ -126,6 +139,16 @@ class RandomSchema:
 
 
 @dataclass
+class TorchattacksSchema:
+    """An attack of torchattacks by the `name` of its class; `step_size` is its alpha as a part of its eps."""
+
+    name: str = "PGDL2"
+    steps: int = 30
+    step_size: float = 0.25
+    suite: str = "torchattacks"
+
+
+@dataclass
 class NoneSchema:
     """Nothing: no attack, or no tracker."""
 
@@ -134,10 +157,11 @@ class NoneSchema:
 
 @dataclass
 class BudgetSchema:
-    """The norm and the radius."""
+    """The norm, the radius, and the support: auto, tokens, normalization, or the radius of the ball atoms stay in."""
 
     kind: str = MISSING
     radius: float = 0.01
+    support: Any = "auto"
 
 
 @dataclass
@@ -158,20 +182,42 @@ class AttackTaskSchema:
 
 @dataclass
 class CertifyTaskSchema:
-    """Certificates of every layer and, with `heads`, of every head."""
+    """Certificates of every layer and, with `heads`, of every head; with a tolerance also the radius that keeps it."""
 
     name: str = "certify"
     heads: bool = True
+    tolerance: float | None = None
 
 
 @dataclass
 class WorstCaseTaskSchema:
-    """Search for the tokens in a ball with the largest local Lipschitz constant; without a radius, the layer's own."""
+    """Search for the tokens in a ball with the largest local Lipschitz constant; without a radius, the layer's own.
+
+    With `masses` for the masses of the tokens too.
+    """
 
     name: str = "worst_case"
     radius: float | None = None
     steps: int = 60
     restarts: int = 2
+    masses: bool = False
+
+
+@dataclass
+class ThroughModelTaskSchema:
+    """Attack a whole classifier, watch every layer, and find the radius of a flip up to a relative `accuracy`."""
+
+    name: str = "through_model"
+    accuracy: float = 0.05
+
+
+@dataclass
+class RepeatTokensTaskSchema:
+    """Repeat up to `repeats` tokens of a text, each the best of `candidates` that were really read."""
+
+    name: str = "repeat_tokens"
+    repeats: int = 4
+    candidates: int = 8
 
 
 @dataclass
@@ -199,6 +245,7 @@ class RunSchema:
     seed: int = 0
     device: str = "auto"
     dtype: str = "float64"
+    tolerance: float | None = None
     certificate: CertificateSchema = field(default_factory=CertificateSchema)
 
 
@@ -216,8 +263,10 @@ SCHEMAS: dict[str, dict[str, type]] = {
     "schema/attack": {
         "move": MoveSchema,
         "mass_split": MassSplitSchema,
+        "duplicate": DuplicateSchema,
         "linear": LinearSchema,
         "random": RandomSchema,
+        "torchattacks": TorchattacksSchema,
         "none": NoneSchema,
     },
     "schema/tracker": {"wandb": WandbSchema, "none": NoneSchema},
@@ -233,6 +282,8 @@ SCHEMAS: dict[str, dict[str, type]] = {
         "mean_field": MeanFieldTaskSchema,
         "mass_splitting": MassSplittingTaskSchema,
         "unbalanced": UnbalancedTaskSchema,
+        "through_model": ThroughModelTaskSchema,
+        "repeat_tokens": RepeatTokensTaskSchema,
     },
 }
 
@@ -278,13 +329,19 @@ def settings_from(config: DictConfig) -> Settings:
     _one_of("dtype", values["dtype"], DTYPES)
     _one_of("device", values["device"], DEVICES)
     _non_negative("budget.radius", values["budget"]["radius"])
-    for name in ("steps", "restarts", "trials", "copies"):
+    _support(values["budget"]["support"])
+    for name in ("steps", "restarts", "trials", "copies", "repeats"):
         if name in values["attack"]:
             _at_least(f"attack.{name}", values["attack"][name], 0 if name in ("restarts", "steps") else 1)
+    _parts(values["attack"])
+    if "suite" in values["attack"]:
+        _one_of("attack.suite", values["attack"]["suite"], ("torchattacks",))
+        checked_name(values["attack"]["name"])
     if values["tracker"]["name"] == "wandb":
         _one_of("tracker.mode", values["tracker"]["mode"], WANDB_MODES)
     _sizes(values["model"])
     _certificate(values["certificate"])
+    _tolerance(values)
     _task(values["task"])
     names = (
         "task",
@@ -307,6 +364,31 @@ def _certificate(values: dict[str, Any]) -> None:
     probability = values["failure_probability"]
     if not 0 < probability < 1:
         raise UserError(f"certificate.failure_probability must lie between 0 and 1, got {probability}.")
+
+
+def _support(value: Any) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    if not number and value not in SUPPORTS:
+        raise UserError(f"budget.support must be {', '.join(SUPPORTS)} or a number above zero, got {value!r}.")
+
+
+def _parts(attack: dict[str, Any]) -> None:
+    """Which tokens are split, and how."""
+    tokens = attack.get("tokens", "all")
+    if tokens != "all" and not (type(tokens) is int and tokens >= 1):
+        raise UserError(f"attack.tokens must be 'all' or a number of tokens, got {tokens!r}.")
+    if "masses" in attack:
+        _one_of("attack.masses", attack["masses"], MASSES)
+
+
+def _tolerance(values: dict[str, Any]) -> None:
+    """`tolerance` is short for `task.tolerance`, which only the certify task has."""
+    task = values["task"]
+    if values["tolerance"] is not None and "tolerance" not in task:
+        raise UserError(f"tolerance is a setting of task=certify; there is none in task={task['name']}.")
+    tolerance = task.get("tolerance")
+    if tolerance is not None and not (math.isfinite(tolerance) and tolerance > 0):
+        raise UserError(f"tolerance must be a finite number above zero, got {tolerance}.")
 
 
 def _sizes(model: dict[str, Any]) -> None:
@@ -332,6 +414,9 @@ def _task(values: dict[str, Any]) -> None:
         found = values.get(name, least)
         for value in found if isinstance(found, list) else [found]:
             _at_least(f"task.{name}", value, least)
+    for name in ("repeats", "candidates"):
+        _at_least(f"task.{name}", values.get(name, 1), 1)
+    _between("task.accuracy", values.get("accuracy", 0.5), 0.0, 1.0)
     if "mask" in values:
         _one_of("task.mask", values["mask"], ("model", "none", "causal"))
     if "A" in values:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from robust_attn.attacks.attack import Attack, AttackResult
+from robust_attn.attacks.baseline import RandomMove
 from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
@@ -18,8 +19,9 @@ from robust_attn.bounds import paper, sharp
 from robust_attn.bounds.bound import Bound, Side
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
-from robust_attn.certificate import certify_batch
-from robust_attn.record import Subject, bound_fields, finite, heading, record
+from robust_attn.certificate import Certificate, certify_batch, certify_measures
+from robust_attn.radius_search import certified_radii
+from robust_attn.record import Subject, bound_fields, finite, heading, norm_fields, radius_fields, record
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import head_norms
@@ -27,6 +29,8 @@ from robust_attn.types import Verdict
 
 EIGEN_WIDTH = 256
 """Widest layer whose eigenvectors are looked for: a dense eigenproblem per head, cubic in the width."""
+HYGIENE_TRIALS = 4
+"""Random displacements that every attack is compared with."""
 ROUNDING = 1e-9
 """Relative room for rounding where an attained constant is compared with a bound of the ball."""
 
@@ -62,34 +66,83 @@ def attack_records(
 ) -> Iterator[dict[str, Any]]:
     """Attack one layer on every sample, certify the measure that was attacked, and put both side by side.
 
-    A split measure is certified as what it is: its atoms, their masses, and the exact local constant of copies.
+    A split measure is certified as what it is: its atoms, their masses, and the exact local constant of copies. Where
+    the attack chose the masses, what holds for every measure near is a certificate too, and the smaller one counts.
     """
-    result = attack(job.layer, job.inputs, budget, generator=generator_for(seed, "attack", job.subject.layer))
-    estimate = _constant(job, budget, options, split=attack.copies > 1, seed=seed)
-    yield from _records(job, result.observation.base, budget, estimate, result)
+    jobs = _single_samples(job) if attack.own_radius else [job]
+    for first, part in enumerate(jobs):
+        generator = generator_for(seed, "attack", job.subject.layer, *([first] if attack.own_radius else []))
+        result = attack(part.layer, part.inputs, budget, generator=generator)
+        estimate = _constant(part, result.budget, options, split=attack.copies > 1, seed=seed)
+        entries = _records(
+            part, result.observation.base, result.budget, estimate, result, any_measure=attack.any_masses
+        )
+        compared = None if attack.own_radius else comparisons(part, result, seed=seed)
+        for entry, facts in zip(entries, attack_facts(result, compared), strict=True):
+            yield {**entry, **facts, "sample": first + entry["sample"], "budget": entry["budget"] | facts["budget"]}
+
+
+def comparisons(job: LayerJob, result: AttackResult, *, seed: int) -> dict[str, torch.Tensor]:
+    """What an attack must not stay below, as both lie in its budget: the output changes of other displacements.
+
+    `random` is the best of a few random ones, `half` what half of the displacement found does.
+    """
+    seen, budget, layer = result.observation, result.budget, job.layer.to(torch.float64)
+    generator = generator_for(seed, "hygiene", job.subject.layer)
+    random = RandomMove(HYGIENE_TRIALS).propose(layer, seen.base, budget, generator).history[-1]
+    halfway = seen.base.with_points((seen.base.points + seen.measure.points) / 2)
+    return {"random": random, "half": budget.norm(layer(halfway) - layer(seen.base), seen.base)}
+
+
+def attack_facts(result: AttackResult, compared: dict[str, torch.Tensor] | None) -> list[dict[str, Any]]:
+    """Per sample: what was spent, the support, how light the lightest atom is, and what the attack is compared with."""
+    base = result.observation.base
+    lightest = torch.where(base.present, base.masses, torch.inf).amin(-1)
+    support = result.budget.support_radius(base)
+    return [
+        {
+            "gradients": result.gradients,
+            "lightest_mass": finite(float(lightest[sample])),
+            "budget": {"support": finite(float(support[sample]))},
+            "hygiene": {name: finite(float(value[sample])) for name, value in (compared or {}).items()},
+        }
+        for sample in range(lightest.shape[0])
+    ]
 
 
 def certify_records(
-    job: LayerJob, budget: Budget, options: CertificateOptions, *, heads: bool, seed: int
+    job: LayerJob,
+    budget: Budget,
+    options: CertificateOptions,
+    *,
+    heads: bool,
+    seed: int,
+    tolerance: float | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Certificates of the layer as a whole and, if asked, of each head alone; nothing is attacked."""
+    """Certificates of the layer as a whole and, if asked, of each head alone; nothing is attacked.
+
+    With a tolerance also the radius, in the norm of the budget, up to which the output changes by no more than that.
+    """
     jobs = [job]
     if heads and job.layer.heads > 1:
         jobs += [head_job(job, head) for head in range(job.layer.heads)]
     for part in jobs:
         estimate = _constant(part, budget, options, split=False, seed=seed)
-        yield from _records(part, part.inputs, budget, estimate, None)
+        facts = _certified_facts(part, budget, estimate, tolerance)
+        for entry, more in zip(_records(part, part.inputs, budget, estimate, None), facts, strict=True):
+            yield {**entry, **more}
 
 
 def worst_case_records(job: LayerJob, search: WorstCaseSearch, length: int, *, seed: int) -> Iterator[dict[str, Any]]:
     """The steepest configuration found in the ball, beside the bounds that no configuration there may exceed."""
     generator = generator_for(seed, "worst_case", job.subject.layer)
     worst = search(job.layer, length, generator=generator, starts=_adversarial_starts(job.layer, search.radius, length))
-    bounds = ball_bounds(job.layer, TokenMeasure.uniform(worst.points), search.radius)
+    bounds = ball_bounds(job.layer, worst.measure, search.radius)
     yield {
         **heading(job.subject, 0, length),
         "task": "worst_case",
         "radius": search.radius,
+        "masses": worst.measure.masses.sort(descending=True).values.tolist() if search.masses else None,
         **ball_verdict(worst.constant, bounds),
         "convergence": [finite(value) for value in worst.history],
     }
@@ -149,8 +202,12 @@ def _records(
     budget: Budget,
     estimate: LipschitzEstimate | None,
     result: AttackResult | None,
+    *,
+    any_measure: bool = False,
 ) -> Iterator[dict[str, Any]]:
     certificates = certify_batch(job.layer, attacked, budget, lipschitz=estimate)
+    if any_measure and isinstance(budget, Wasserstein):
+        certificates = tuple(map(either, certificates, certify_measures(job.layer, job.inputs, budget)))
     for sample, certificate in enumerate(certificates):
         yield record(
             job.subject,
@@ -161,6 +218,38 @@ def _records(
             lipschitz=estimate,
             result=result,
         )
+
+
+def either(first: Certificate, second: Certificate) -> Certificate:
+    """The smaller of two certificates that both hold, with the bounds of both; not a number if one of them is not."""
+    unknown = [certificate for certificate in (first, second) if math.isnan(certificate.output_change)]
+    best = unknown[0] if unknown else min(first, second, key=lambda certificate: certificate.output_change)
+    return replace(best, bounds=(*first.bounds, *second.bounds))
+
+
+def _single_samples(job: LayerJob) -> list[LayerJob]:
+    """The same layer with one sample at a time."""
+    parts = (job.inputs.points, job.inputs.masses, job.inputs.positions)
+    count = job.inputs.points.shape[0]
+    return [replace(job, inputs=TokenMeasure(*(part[index : index + 1] for part in parts))) for index in range(count)]
+
+
+def _certified_facts(
+    job: LayerJob, budget: Budget, estimate: LipschitzEstimate | None, tolerance: float | None
+) -> list[dict[str, Any]]:
+    """Per sample what only the certify task says: the norms behind global bounds, and the certified radius if asked."""
+    layer, inputs = job.layer.to(torch.float64), job.inputs.to(torch.float64)
+    norms, samples = head_norms(layer), inputs.points.shape[0]
+    radii = (
+        [None] * samples
+        if tolerance is None
+        else certified_radii(layer, inputs, type(budget), tolerance, lipschitz=estimate, norms=norms)
+    )
+    balls = [BallSetting.around(layer, norms, inputs.sample(index), budget) for index in range(samples)]
+    return [
+        {"norms": norm_fields(ball), "certified_radius": radius_fields(found)}
+        for ball, found in zip(balls, radii, strict=True)
+    ]
 
 
 def _adversarial_starts(layer: AttentionLayer, radius: float, length: int) -> tuple[torch.Tensor, ...]:
@@ -190,4 +279,5 @@ def ball_bounds(layer: AttentionLayer, measure: TokenMeasure, radius: float) -> 
         paper.masked_mean_field_upper(ball),
         sharp.unified_upper(ball),
         sharp.half_square_upper(ball),
+        sharp.sharp_mean_field_upper(ball),
     )

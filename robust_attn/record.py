@@ -9,9 +9,11 @@ from typing import Any
 
 from robust_attn.attacks.attack import AttackResult
 from robust_attn.bounds.bound import Bound
+from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget
 from robust_attn.certificate import Certificate, verdict
 from robust_attn.observation import Observation
+from robust_attn.radius_search import CertifiedRadius
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.types import Verdict
 
@@ -87,6 +89,34 @@ def bound_fields(bound: Bound) -> dict[str, Any]:
         "applies": bound.applies,
         "why_not": bound.why_not,
         "failure_probability": bound.failure_probability,
+        "comparator": bound.comparator,
+    }
+
+
+def radius_fields(found: CertifiedRadius | None) -> dict[str, Any] | None:
+    """A certified radius as plain values; null where none was asked for, a null radius where it is unbounded."""
+    if found is None:
+        return None
+    return {
+        "tolerance": found.tolerance,
+        "radius": finite(found.radius),
+        "bound": found.bound,
+        "unbounded": found.unbounded,
+        "failure_probability": found.failure_probability,
+    }
+
+
+def norm_fields(ball: BallSetting) -> dict[str, float | None]:
+    """What global bounds are made of: R with the budget's reach, and per head |W_O W_V|, |A|, kappa and c_n.
+
+    Of a layer with several heads each is the largest over the heads.
+    """
+    return {
+        "radius": finite(ball.radius),
+        "value": finite(float(ball.norms.value.max())),
+        "interaction": finite(float(ball.norms.interaction.max())),
+        "kappa": finite(float(ball.kappa.max())),
+        "mixing": finite(float(ball.mixing().max())),
     }
 
 

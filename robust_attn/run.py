@@ -11,8 +11,18 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from robust_attn.attacks.discrete import RepeatTokens
+from robust_attn.attacks.hygiene import hygiene_warnings
 from robust_attn.attacks.worst_case import WorstCaseSearch
-from robust_attn.build import STUDIES, attack_from, budget_from, lipschitz_study_from, source_from, study_from
+from robust_attn.build import (
+    STUDIES,
+    attack_from,
+    budget_from,
+    lipschitz_study_from,
+    source_from,
+    study_from,
+    through_from,
+)
 from robust_attn.config import Settings
 from robust_attn.data.source import Gaussian, layer_inputs
 from robust_attn.environment import environment, peak_memory_gb
@@ -32,7 +42,12 @@ from robust_attn.pipeline import (
 from robust_attn.record import Subject, worst_verdict
 from robust_attn.report import write_report
 from robust_attn.run_folder import ENVIRONMENT, SUMMARY, RunFolder
-from robust_attn.terminal import closing_table, lipschitz_table, panel_table, progress_bar
+from robust_attn.terminal import certificate_table, closing_table, lipschitz_table, panel_table, progress_bar
+from robust_attn.through.classifier import TextClassifier, classifier_of
+from robust_attn.through.inputs import batch_of
+from robust_attn.through.records import ThroughModel
+from robust_attn.through.repeat import RepeatTask
+from robust_attn.through.tables import through_tables
 from robust_attn.tracking import Tracker, make_tracker
 from robust_attn.types import ExitStatus, Outcome, UserError, Verdict
 
@@ -102,7 +117,27 @@ def _records(settings: Settings, folder: RunFolder, console: Console) -> Iterato
     layers = tuple(range(model.layers)) if settings.layers is None else settings.layers
     for layer in layers:
         model.layer(layer)
-    yield from _task_records(settings, model, layers, console)
+    produce = _through_records if settings.task["name"] in ("through_model", "repeat_tokens") else _task_records
+    yield from produce(settings, model, layers, console)
+
+
+def _through_records(
+    settings: Settings, model: AttentionModel, layers: tuple[int, ...], console: Console
+) -> Iterator[dict[str, Any]]:
+    """Every record of a task that attacks a classifier as a whole, one sample after another."""
+    classifier, attack, seed = classifier_of(model), through_from(settings.attack), settings.seed
+    source = source_from(settings.data)
+    batch = batch_of(source, classifier, tokens=settings.tokens, samples=settings.samples)
+    with console.status(settings.task["name"]):
+        if settings.task["name"] == "through_model":
+            task = ThroughModel(attack, budget_from(settings.budget), settings.task["accuracy"])
+            options = CertificateOptions(**settings.certificate)
+            yield from task.records(classifier, batch, layers, options, seed=seed)
+        elif isinstance(classifier, TextClassifier):
+            repeat = RepeatTokens(settings.task["repeats"], settings.task["candidates"])
+            yield from RepeatTask(repeat, attack).records(classifier, batch, layers, seed=seed)
+        else:
+            raise UserError(f"{model.name} reads no tokens that could be repeated; take model=injection.")
 
 
 def _task_records(
@@ -132,15 +167,17 @@ def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]
     options, seed = CertificateOptions(**settings.certificate), settings.seed
     match settings.task["name"]:
         case "attack":
-            attack, budget = attack_from(settings.attack), budget_from(settings.budget)
+            attack, budget = attack_from(settings.attack), budget_from(settings.budget, job.layer)
             yield from attack_records(job, attack, budget, options, seed=seed)
         case "certify":
-            budget = budget_from(settings.budget)
-            yield from certify_records(job, budget, options, heads=settings.task["heads"], seed=seed)
+            budget = budget_from(settings.budget, job.layer)
+            heads, tolerance = settings.task["heads"], settings.task["tolerance"]
+            yield from certify_records(job, budget, options, heads=heads, seed=seed, tolerance=tolerance)
         case "lipschitz":
             yield from lipschitz_study_from(settings.task).records(job, options, seed=seed)
         case "worst_case":
-            search = WorstCaseSearch(_radius(settings, job), settings.task["steps"], settings.task["restarts"])
+            task = settings.task
+            search = WorstCaseSearch(_radius(settings, job), task["steps"], task["restarts"], masses=task["masses"])
             yield from worst_case_records(job, search, settings.tokens, seed=seed)
         case "tightness":
             yield from Tightness(settings.budget["kind"], settings.task["radii"]).records(job, options, seed=seed)
@@ -201,6 +238,7 @@ def _summary(
         "exponents": found.exponents,
         "radius_exponents": found.radius_exponents,
         "findings": found.findings,
+        "warnings": hygiene_warnings(records) if settings.task["name"] == "attack" else [],
         "seconds": round(seconds, 3),
         "peak_memory_gb": round(peak_memory_gb(), 3),
     }
@@ -218,6 +256,8 @@ def _close(
     """Summary first, then what is made from it; a report that cannot be made costs no result, and is said."""
     folder.write(SUMMARY, summary)
     trouble = _show(folder, records, found, console) if records else None
+    for warning in summary["warnings"]:
+        console.print(f"WARNING: {warning}", style="bold yellow", markup=False, highlight=False)
     console.print(
         f"{summary['records']} records in {summary['seconds']:.1f} s, peak memory {summary['peak_memory_gb']:.2f} GB",
         markup=False,
@@ -244,7 +284,11 @@ def _tables(records: list[dict[str, Any]], found: ExperimentOutcome) -> list[Tab
     if found.exponents is not None:
         tables = [lipschitz_table(found.exponents, "tokens")]
         return tables + ([lipschitz_table(found.radius_exponents, "scaled_to")] if found.radius_exponents else [])
-    return [panel_table(panel) for panel in found.panels] or [closing_table(records)]
+    if found.panels:
+        return [panel_table(panel) for panel in found.panels]
+    if through := through_tables(records):
+        return through
+    return [certificate_table(records) if "norms" in records[0] else closing_table(records)]
 
 
 def _project(settings: Settings) -> str:

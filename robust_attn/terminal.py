@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from robust_attn.experiments.panel import Panel
+from robust_attn.report.certificates import CertificateRow, certificate_rows
+from robust_attn.report.numerals import at_least, at_most
 
 WIDTH = 140
 COLOURS = {"HOLDS": "green", "VACUOUS": "yellow", "UNKNOWN": "magenta", "VIOLATED": "bold red"}
@@ -45,6 +47,27 @@ def closing_table(records: Sequence[dict[str, Any]]) -> Table:
         table.add_column(column, justify="left" if column in ("by", "verdict") else "right")
     for record in worst_samples(records):
         table.add_row(*_row(record))
+    return table
+
+
+def certificate_table(records: Sequence[dict[str, Any]]) -> Table:
+    """One row per layer and head: what certificates are made of, and what they promise for all samples together.
+
+    Certified changes are rounded up, certified radii down; where another bound gives the radius, it is named second.
+    """
+    rows = certificate_rows(records)
+    asked = next((row.tolerance for row in rows if row.tolerance is not None), None)
+    budget = records[0]["budget"]
+    title = f"Certificates within {budget['kind']} {budget['radius']:g}, over all samples"
+    table = Table(title=title, title_justify="left")
+    columns = ["layer", "R", "|W_O W_V|", "|A|", "kappa", "c_n", "local\nLipschitz", "paper's\nbound", "moves\nat most"]
+    columns += [] if asked is None else [f"radius\nfor {asked:g}"]
+    for column in columns:
+        table.add_column(column, justify="right")
+    table.add_column("by", overflow="fold")
+    table.add_column("verdict")
+    for row in rows:
+        table.add_row(*_certificate_cells(row, with_radius=asked is not None))
     return table
 
 
@@ -116,6 +139,22 @@ def _row(record: dict[str, Any]) -> list[str]:
         escape(certified["bound"] or "-"),
         number(record["tightness"]),
         f"[{colour}]{record['verdict']}[/{colour}]",
+    ]
+
+
+def _certificate_cells(row: CertificateRow, *, with_radius: bool) -> list[str]:
+    constant = "-" if row.lower is None else f"{at_least(row.lower)} to {at_most(row.upper)}"
+    winners = dict.fromkeys((row.bound or "-", *((row.radius_bound or "-",) if with_radius else ())))
+    colour = COLOURS[row.verdict]
+    return [
+        row.place,
+        *(number(value) for value in (row.radius, row.value, row.interaction, row.kappa, row.mixing)),
+        constant,
+        power_of_ten(row.paper_log10),
+        at_most(row.certified),
+        *([row.radius_shown] if with_radius else []),
+        escape(", ".join(winners)),
+        f"[{colour}]{row.verdict}[/{colour}]",
     ]
 
 

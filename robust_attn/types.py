@@ -35,8 +35,9 @@ class Verdict(StrEnum):
 
 
 class Scope(StrEnum):
-    """For which inputs a bound speaks: a whole ball, the tokens given, or a ball around the tokens given."""
+    """For which inputs a bound speaks: a whole ball, the tokens given, a ball around them, any measure near."""
 
     GLOBAL = "global"
     LOCAL = "local"
     BALL = "ball"
+    MEASURES = "measures"

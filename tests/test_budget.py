@@ -85,3 +85,13 @@ def test_moving_padding_is_outside():
     measure = TokenMeasure.padded(torch.zeros(1, 2, 1).double(), torch.tensor([1]))
     field = torch.tensor([[[0.0], [1e-9]]]).double()
     assert not Wasserstein(1.0).contains(field, measure).any()
+
+
+@pytest.mark.parametrize("budget", [kind(0.7) for kind in BUDGETS.values()], ids=lambda budget: budget.kind)
+def test_subnormal_gradients_give_numbers(budget):
+    """Gradients of 1e-310, as attention that has underflowed leaves them (benchmarks/soundness.py, seed 5005)."""
+    measure = TokenMeasure.uniform(torch.zeros(1, 2, 2, dtype=torch.float64))
+    gradient = torch.tensor([[[1e-310, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    assert torch.isfinite(budget.steepest(gradient, measure)).all()
+    assert torch.isfinite(budget.norm_gradient(gradient, measure)).all()
+    assert bool(budget.contains(budget.steepest(gradient, measure), measure).all())

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from robust_attn.attacks.mass_split import MassSplit
 from robust_attn.attacks.move import Move
+from robust_attn.bounds.ball import ball_norms
 from robust_attn.bounds.bound import Bound
-from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
+from robust_attn.budget import BUDGETS, Frobenius, PerToken, Wasserstein
 from robust_attn.certificate import HULL, Certificate, certify, certify_batch, verdict
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
+from robust_attn.spectral.norms import head_norms
 from robust_attn.types import Scope, Verdict
 from tests.cases import CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
@@ -131,3 +133,115 @@ def test_a_planted_wrong_bound_is_caught():
     observed, rounding = float(seen.output_change), float(seen.rounding)
     assert verdict(observed, rounding, right) is Verdict.HOLDS
     assert verdict(observed, rounding, wrong) is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("place", ["tokens", "query", "query_bias", "key", "value", "output", "offset"])
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_what_is_not_finite_is_unknown_and_raises_nothing(bad, place, deterministic):
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1), samples=1).sample(0)
+    if place == "tokens":
+        points = measure.points.clone()
+        points[0, 0] = bad
+        measure = measure.with_points(points)
+    else:
+        layer = dataclasses.replace(layer, **{place: getattr(layer, place) * bad})
+    certificate = certify(layer, measure, Wasserstein(0.01), deterministic=deterministic)
+    assert certificate.bound is None
+    assert math.isnan(certificate.output_change)
+    assert verdict(0.0, 0.0, certificate) is Verdict.UNKNOWN
+
+
+def test_a_sample_that_is_not_finite_leaves_the_others_alone():
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1), samples=2)
+    points = measure.points.clone()
+    points[0, 0, 0] = math.nan
+    estimate = local_lipschitz(layer, measure.with_points(points))
+    assert math.isnan(float(estimate.upper[0]))
+    assert math.isfinite(float(estimate.upper[1]))
+
+
+@given(seed=st.integers(0, 10**6), index=st.integers(0, len(CASES) - 1), log_radius=st.floats(-4, 1))
+@settings(max_examples=30)
+def test_looking_along_the_path_never_costs(seed, index, log_radius):
+    """The path's sums are at most eps |D|_ball and eps^2 / 2 H(eps), the values at its end."""
+    case, budget = CASES[index], Wasserstein(10**log_radius)
+    layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1))
+    (end,) = ball_norms(layer, head_norms(layer), measure, (budget,))
+    for sample, certificate in enumerate(certify_batch(layer, measure, budget, lipschitz=None)):
+        at_end = budget.radius * float(end.closed_form[sample])
+        assert certificate.named("local.ball").output_change <= at_end * (1 + 1e-9)
+        centre = min(float(end.centre[sample]), float(end.centre_blocks[sample]))
+        taylor = budget.radius * centre + budget.radius**2 / 2 * float(end.curvature[sample])
+        assert certificate.named("local.second_order_deterministic").output_change <= taylor * (1 + 1e-9)
+
+
+def test_the_path_by_hand():
+    """One token at 0, A = 2, V = 3, radius 1/2, looked at with radii 1/8, 1/4, 3/8, 1/2 (see test_ball.py).
+
+    On the ball of radius r the constant is 3 + (3 r)(2 r) = 3 + 6 r^2 and the curvature 2 (3 r)(2 r)^2 = 24 r^3.
+    Mean-value bound: 1/2 (3 + 6/4 (1 + 4 + 9 + 16) / 64) = 1/2 (3 + 45/64). Second order: 3/2 plus 1/4 times the
+    curvatures with weights (7, 5, 3, 1)/32: 24/512 (7 * 1 + 5 * 8 + 3 * 27 + 1 * 64) / 32 = 24/512 * 6 = 9/32.
+    """
+    certificate = certify(scalar_layer(2.0, 3.0), scalar_measure([0.0]), Frobenius(0.5), deterministic=True)
+    found = certificate.named
+    assert found("local.ball").output_change == pytest.approx((3 + 45 / 64) / 2, rel=1e-5)
+    assert found("local.second_order_deterministic").output_change == pytest.approx(3 / 2 + 9 / 128, rel=1e-5)
+    assert found("local.closed_form").output_change == pytest.approx(3 / 2)
+    assert found(HULL).output_change == pytest.approx(3 / 2)
+
+
+def test_second_order_with_confidence_is_the_given_constant_plus_the_same_curvature():
+    """|D| = 3.5 instead of the closed form's 3: 1/2 * 1/2 more, with the failure probability that it came with."""
+    layer, measure, budget = scalar_layer(2.0, 3.0), one_sample(scalar_measure([0.0])), Frobenius(0.5)
+    estimate = dataclasses.replace(
+        local_lipschitz(layer, measure), upper=torch.tensor([3.5]).double(), failure_probability=1e-9
+    )
+    (certificate,) = certify_batch(layer, measure, budget, lipschitz=estimate)
+    bound = certificate.named("local.second_order")
+    assert bound.output_change == pytest.approx(7 / 4 + 9 / 128, rel=1e-5)
+    assert bound.failure_probability == 1e-9
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 10**6),
+    index=st.integers(0, len(CASES) - 1),
+    kind=st.sampled_from(sorted(BUDGETS)),
+    log_radius=st.floats(-4, 0.5),
+    power=st.integers(-3, 3),
+    factor=st.floats(0.1, 10),
+)
+def test_scaling_laws_of_every_bound(seed, index, kind, log_radius, power, factor):  # noqa: PLR0917
+    """X -> tX, eps -> t eps, W_Q and W_K -> /t, W_O -> c W_O multiplies every output change by c t.
+
+    Five percent for what rests on the curvature, where equally good ways to hold a row are ties.
+    """
+    t, case, radius = 2.0**power, CASES[index], 10**log_radius
+    layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1), samples=1)
+    scaled = dataclasses.replace(layer, query=layer.query / t, key=layer.key / t, output=layer.output * factor)
+    before = certify(layer, measure.sample(0), BUDGETS[kind](radius))
+    moved = measure.with_points(t * measure.points)
+    after = certify(scaled, moved.sample(0), BUDGETS[kind](radius * t))
+    for old, new in zip(before.bounds, after.bounds, strict=True):
+        assert old.applies == new.applies, old.name
+        if old.certifies:
+            precision = 5e-2 if "second_order" in old.name else 1e-6
+            assert new.output_change == pytest.approx(factor * t * old.output_change, rel=precision), old.name
+
+
+def test_the_hull_in_each_norm_by_hand():
+    """x = (0, 1), A = log 3, V = 1: P = (1/2, 1/2) and (1/4, 3/4), farthest values 1/2 and 3/4 from the means.
+
+    Radius 0.1: per token 3/4 + 0.1; Frobenius the root of (1/2 + 0.1)^2 + (3/4 + 0.1)^2; Wasserstein that of half the
+    sum, with a reach of 0.1 sqrt(2).
+    """
+    layer, measure = scalar_layer(math.log(3)), scalar_measure([0.0, 1.0])
+
+    def hull(budget) -> float:
+        return certify(layer, measure, budget, deterministic=True).named(HULL).output_change
+
+    far = 0.1 * math.sqrt(2)
+    assert hull(PerToken(0.1)) == pytest.approx(0.85)
+    assert hull(Frobenius(0.1)) == pytest.approx(math.hypot(0.6, 0.85))
+    assert hull(Wasserstein(0.1)) == pytest.approx(math.hypot(0.5 + far, 0.75 + far) / math.sqrt(2))

@@ -40,6 +40,10 @@ def one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
         (["attack=move", "attack.copies=3"], ["no setting 'attack.copies'"]),
         (["tokens=many"], ["tokens", "many"]),
         (["budget.radius=-1"], ["budget.radius", "-1"]),
+        (["task=certify", "tolerance=0"], ["tolerance", "above zero", "0.0"]),
+        (["task=certify", "task.tolerance=nan"], ["tolerance", "above zero", "nan"]),
+        (["task=certify", "tolerance=little"], ["tolerance", "little"]),
+        (["tolerance=0.1"], ["task=certify", "task=attack"]),
         (["data=text"], ["data.path must be given"]),
         (["model=toy", "layers=[7]"], ["7"]),
         (["model=toy", "data=text", "data.path=missing.txt"], ["missing.txt"]),
@@ -107,6 +111,21 @@ def test_main_job_leaves_the_files_of_the_contract(tmp_path):
     assert "report.html" in done.stdout
     assert "peak memory" in done.stdout
     assert len((folder / "records.jsonl").read_text().splitlines()) == 4
+
+
+def test_certified_radius_from_the_command_line(tmp_path):
+    done = command(
+        "task=certify", "tolerance=0.1", "model=toy", "tokens=6", "samples=2", "tracker=none",
+        f"hydra.run.dir={tmp_path / 'here'}", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "for 0.1" in done.stdout
+    records = [json.loads(line) for line in (tmp_path / "here" / "records.jsonl").read_text().splitlines()]
+    assert [(r["layer"], r["head"]) for r in records[::2]] == [(n, head) for n in (0, 1) for head in (None, 0, 1)]
+    for record in records:
+        radius, certified = record["certified_radius"]["radius"], record["certified"]["output_change"]
+        assert (radius > record["budget"]["radius"]) == (certified < 0.1)
+    assert "Certified radius" in (tmp_path / "here" / "report.html").read_text()
 
 
 def test_sweep_runs_every_job_and_a_bad_one_does_not_stop_the_others(tmp_path):

@@ -11,7 +11,9 @@ from tests.composed import composed
 
 NEEDS = {"data/text": ["data.path=x"], "data/images": ["data.path=x"]}
 OPTIONS = sorted(
-    str(path.relative_to(configuration_folder()).with_suffix("")) for path in configuration_folder().glob("*/*.yaml")
+    str(path.relative_to(configuration_folder()).with_suffix(""))
+    for path in configuration_folder().glob("*/*.yaml")
+    if path.parent.name != "wandb_sweeps"  # read by W&B, not by Hydra: tests/test_launchers.py
 )
 
 
@@ -42,9 +44,22 @@ def test_defaults_of_the_contract():
     settings = settings_from(composed())
     assert (settings.tokens, settings.samples, settings.seed, settings.dtype) == (32, 4, 0, "float64")
     assert settings.layers is None
-    assert settings.budget == {"kind": "wasserstein", "radius": 0.01}
+    assert settings.budget == {"kind": "wasserstein", "radius": 0.01, "support": "auto"}
     assert (settings.attack["name"], settings.data["name"], settings.model["name"]) == ("move", "prose", "bert")
     assert settings.tracker["mode"] == "offline"
+
+
+@pytest.mark.parametrize("name", ["tolerance", "task.tolerance"])
+def test_a_tolerance_is_understood_under_both_names(name):
+    assert settings_from(composed("task=certify", f"{name}=0.25")).task["tolerance"] == 0.25
+    with pytest.raises(UserError, match="finite number above zero, got -1"):
+        settings_from(composed("task=certify", f"{name}=-1"))
+
+
+def test_no_tolerance_unless_asked_and_none_for_other_tasks():
+    assert settings_from(composed("task=certify")).task["tolerance"] is None
+    with pytest.raises(UserError, match="setting of task=certify; there is none in task=attack"):
+        settings_from(composed("tolerance=0.1"))
 
 
 def test_layers_are_a_list_without_repetition():

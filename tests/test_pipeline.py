@@ -58,6 +58,37 @@ def test_heads_are_certified_one_by_one():
     ]
 
 
+def test_certify_tells_norms_and_a_radius_only_if_asked():
+    """A = 0, V = 3: radius 0.1 keeps 0.3; |A| = kappa = 0 makes c_n = n/(1 + n - 1) = 1, and R = 1 + 0.01 sqrt(2)."""
+    solved = LayerJob(Subject("toy", "random:0", 0), scalar_layer(0.0, 3.0), one_sample(scalar_measure([0.0, 1.0])))
+    arguments = (solved, Wasserstein(0.01), CertificateOptions())
+    (silent,) = certify_records(*arguments, heads=True, seed=0)
+    (told,) = certify_records(*arguments, heads=True, seed=0, tolerance=0.3)
+    assert silent["certified_radius"] is None
+    assert (
+        silent["norms"]
+        == told["norms"]
+        == pytest.approx(
+            {"radius": 1 + 0.01 * math.sqrt(2), "value": 3.0, "interaction": 0.0, "kappa": 0.0, "mixing": 1.0}
+        )
+    )
+    assert told["certified_radius"]["radius"] == pytest.approx(0.1, rel=1e-3)
+    assert (told["certified_radius"]["tolerance"], told["certified_radius"]["unbounded"]) == (0.3, False)
+    assert {**told, "certified_radius": None} == silent
+
+
+def test_certified_radii_use_the_constants_of_their_certificates():
+    """At the radius of the record, with the record's own options, the certificate is the tolerance up to accuracy."""
+    for deterministic in (False, True):
+        options = CertificateOptions(deterministic=deterministic)
+        for entry in certify_records(job(), Wasserstein(1.0), options, heads=False, seed=0, tolerance=0.01):
+            radius = entry["certified_radius"]["radius"]
+            again = list(certify_records(job(), Wasserstein(radius), options, heads=False, seed=0))[entry["sample"]]
+            assert again["certified"]["output_change"] == pytest.approx(0.01, rel=3e-3)
+            assert again["certified"]["output_change"] <= 0.01
+            assert again["certified"]["bound"] == entry["certified_radius"]["bound"]
+
+
 def test_worst_case_starts_from_the_papers_configurations():
     search = WorstCaseSearch(1.0, steps=5, restarts=1)
     (record,) = worst_case_records(job(Case(bias=False)), search, 5, seed=0)

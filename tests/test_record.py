@@ -4,9 +4,12 @@ import pytest
 
 from robust_attn.attacks.baseline import RandomMove
 from robust_attn.bounds.bound import not_applicable
+from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Wasserstein
 from robust_attn.certificate import certify_batch
-from robust_attn.record import Subject, bound_fields, finite, record, worst_verdict
+from robust_attn.radius_search import CertifiedRadius
+from robust_attn.record import Subject, bound_fields, finite, norm_fields, radius_fields, record, worst_verdict
+from robust_attn.spectral.norms import head_norms
 from robust_attn.types import Scope
 from tests.cases import Case, generator, random_layer, random_measure
 
@@ -21,6 +24,27 @@ def test_a_bound_that_does_not_apply_has_no_numbers_and_a_reason():
     assert fields["log10"] is None
     assert fields["output_change"] is None
     assert (fields["applies"], fields["why_not"]) == (False, "because")
+
+
+@pytest.mark.parametrize(
+    ("radius", "said", "unbounded"), [(0.5, 0.5, False), (math.inf, None, True), (math.nan, None, False)]
+)
+def test_a_radius_without_end_is_null_and_says_so(radius, said, unbounded):
+    fields = radius_fields(CertifiedRadius(0.1, radius, "x", 1e-9, 5))
+    assert (fields["radius"], fields["unbounded"]) == (said, unbounded)
+    assert (fields["tolerance"], fields["bound"], fields["failure_probability"]) == (0.1, "x", 1e-9)
+    assert radius_fields(None) is None
+
+
+def test_norms_of_a_layer_are_those_of_its_largest_head():
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1)).sample(0)
+
+    def told(part):
+        return norm_fields(BallSetting.of(part, head_norms(part), measure, Wasserstein(0.0), radius=2.0))
+
+    heads = [told(layer.head(head)) for head in range(2)]
+    assert told(layer) == pytest.approx({name: max(head[name] for head in heads) for name in heads[0]})
+    assert told(layer)["radius"] == 2.0
 
 
 def test_the_worst_verdict_decides():

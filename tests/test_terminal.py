@@ -3,6 +3,7 @@ from rich.console import Console
 
 from robust_attn.experiments.panel import Panel
 from robust_attn.terminal import (
+    certificate_table,
     closing_table,
     lipschitz_table,
     number,
@@ -37,6 +38,41 @@ def test_the_table_has_the_columns_of_the_issue():
     assert "1e+05" in shown
     assert "10^500" in shown
     assert "0.1" in shown
+
+
+def certificate(layer: int, head: int | None, sample: int, *, change: float, radius: float | None, **radius_fields):
+    asked = {"tolerance": 0.1, "radius": radius, "bound": "local.ball", "unbounded": False} | radius_fields
+    return entry(layer, "HOLDS", None, head) | {
+        "sample": sample, "budget": {"kind": "frobenius", "radius": 0.5}, "lipschitz": {"lower": 1.5, "upper": 1.625},
+        "certified": {"bound": "local.hull", "output_change": change},
+        "norms": {"radius": 12.5, "value": 3.25, "interaction": 0.75, "kappa": 117.5, "mixing": 31.25},
+        "certified_radius": asked,
+    }  # fmt: skip
+
+
+def test_certificates_are_shown_by_layer_and_head_for_all_samples():
+    records = [
+        certificate(0, head, sample, change=(2 + sample) / 3, radius=(2 + sample) / 3)
+        for head in (None, 1)
+        for sample in (0, 1)
+    ]
+    text = shown(certificate_table(records))
+    for words in ("frobenius 0.5", "|W_O W_V|", "|A|", "kappa", "c_n", "R", "for 0.1", "0.1", "12.5", "3.25", "0.75",
+                  "117.5", "31.25", "1.50 to 1.63", "local.hull, local.ball", "HOLDS"):  # fmt: skip
+        assert words in text
+    lines = [line for line in text.splitlines() if "HOLDS" in line]
+    assert len(lines) == 2
+    for line in lines:
+        assert "1.00" in line  # the larger of both changes, 2/3 and 1
+        assert "0.666" in line  # the smaller of both radii, rounded down
+
+
+def test_a_radius_that_was_not_asked_for_has_no_column_and_one_without_end_is_any():
+    silent = certificate(0, None, 0, change=1.0, radius=None) | {"certified_radius": None}
+    assert "radius" not in shown(certificate_table([silent]))
+    endless = shown(certificate_table([certificate(0, None, 0, change=0.0, radius=None, unbounded=True)]))
+    assert "any" in endless
+    assert "unknown" in shown(certificate_table([certificate(0, None, 0, change=1.0, radius=None)]))
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "-"), (float("nan"), "-"), (12.34567, "12.35")])

@@ -1,11 +1,16 @@
 """docs/theorems.md against the code: every bound of a certificate is listed, with a function and tests that exist."""
 
+import ast
 import re
+from dataclasses import astuple
 from pathlib import Path
+
+import pytest
 
 from robust_attn.budget import Wasserstein
 from robust_attn.certificate import certify
 from tests.cases import scalar_layer, scalar_measure
+from tests.five_tests import FIVE_TESTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "theorems.md").read_text()
@@ -32,3 +37,21 @@ def test_functions_and_tests_named_exist():
         for test in tests:
             path = ROOT / test if test.startswith("tests/") else ROOT / "tests" / "bounds" / test
             assert path.exists(), (name, test)
+
+
+def ids() -> set[str]:
+    """Every id of the page; a row may state several bounds."""
+    return {name for row in rows().values() for name in re.findall(r"[a-z_]+\.[a-z0-9_]+", row[0])}
+
+
+def test_every_bound_of_the_page_has_its_five_tests():
+    """Comparators certify nothing, so theirs are not counted here."""
+    assert {name for name in ids() if not name.startswith("comparator.")} == set(FIVE_TESTS)
+
+
+@pytest.mark.parametrize("name", FIVE_TESTS)
+def test_the_five_tests_of_a_bound_exist(name):
+    for place in astuple(FIVE_TESTS[name]):
+        file, function = place.split("::")
+        tree = ast.parse((ROOT / "tests" / file).read_text())
+        assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, place

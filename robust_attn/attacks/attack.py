@@ -20,12 +20,15 @@ from robust_attn.observation import Observation, observe
 class Proposal:
     """Where an attack wants the atoms of `base` to go; `base` is the measure attacked, perhaps written with copies.
 
-    `history` is the best output change known after each step, of every sample.
+    `history` is the best output change known after each step, of every sample, and `gradients` how many gradients of
+    the layer that took for each. An attack that is not a matter of degree says what `budget` it needs.
     """
 
     base: TokenMeasure
     points: Float[Tensor, "*batch n d"]
     history: tuple[Float[Tensor, "*batch"], ...] = field(default=())
+    gradients: int = 0
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,8 @@ class AttackResult:
     copies: int
     observation: Observation
     history: tuple[Float[Tensor, "*batch"], ...]
+    gradients: int
+    budget: Budget
 
     @property
     def measure(self) -> TokenMeasure:
@@ -47,6 +52,13 @@ class Attack(ABC):
     """Proposes a perturbation inside a budget that moves the layer's output far. Sees no bounds, measures nothing."""
 
     name: ClassVar[str]
+    own_radius: ClassVar[bool] = False
+    """Whether it needs a radius of its own, and so one for each sample: such samples are best attacked one by one."""
+
+    @property
+    def any_masses(self) -> bool:
+        """Whether the masses of the atoms it proposes are its own choice, beyond equal parts of the tokens."""
+        return False
 
     @property
     def copies(self) -> int:
@@ -71,5 +83,6 @@ class Attack(ABC):
         """Propose, then let the framework project into the budget, check, and measure."""
         generator = torch.Generator().manual_seed(0) if generator is None else generator
         proposal = self.propose(layer, measure, budget, generator)
+        budget = budget if proposal.budget is None else proposal.budget
         observation = observe(layer, proposal.base, proposal.points, budget)
-        return AttackResult(self.name, self.copies, observation, proposal.history)
+        return AttackResult(self.name, self.copies, observation, proposal.history, proposal.gradients, budget)

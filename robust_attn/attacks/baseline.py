@@ -47,7 +47,7 @@ class RandomMove(Attack):
         best, value = torch.zeros_like(measure.points), torch.zeros_like(measure.points[..., 0, 0])
         history = []
         for _ in range(self.trials):
-            displacement = budget.sample(measure, generator)
+            displacement = budget.project(budget.sample(measure, generator), measure)
             change = budget.norm(layer(measure.with_points(measure.points + displacement)) - reference, measure)
             better = change > value
             best = torch.where(better[..., None, None], displacement, best)

@@ -1,48 +1,117 @@
-"""Mass splitting (Castin, Ablin, Peyre 2024): duplicate every token first, then move the copies apart."""
+"""Mass splitting (Castin, Ablin, Peyre 2024): write tokens as several atoms first, then move these apart."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import ClassVar, final
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from robust_attn.attacks.ascent import ascend_all
 from robust_attn.attacks.attack import Attack, Proposal
-from robust_attn.attacks.move import Move, singular_start
+from robust_attn.attacks.copies import Split, antisymmetric_starts, cut, equal_parts, query_blocks
+from robust_attn.attacks.move import Move
+from robust_attn.attacks.sliver import best_sliver
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.budget import Budget
+from robust_attn.budget import Budget, TokenRadius, Wasserstein
 from robust_attn.types import UserError
+
+
+class Masses(StrEnum):
+    """EQUAL: a token becomes `copies` atoms of equal mass. SLIVER: one token gives up a small mass, as much as pays."""
+
+    EQUAL = "equal"
+    SLIVER = "sliver"
 
 
 @final
 @dataclass(frozen=True)
 class MassSplit(Attack):
-    """Writes every token as `copies` atoms of equal mass, which leaves measure and output as they are, and moves them.
+    """Writes tokens as several atoms, which leaves measure and output as they are, and moves these.
 
-    Starts: the solution of `Move` with the copies together (so it is never weaker than moving), the top singular
-    direction of the split measure, where copies may already part, and random ones. Only in the Wasserstein budget do
-    copies share their token's budget, so only there is splitting comparable with moving.
+    `tokens` is how many tokens of each sample are split, those with the largest query part |V C_i A| (None: all).
+    Starts: the solution of `Move` with the parts together (so it is never weaker than moving), parts moved to opposite
+    sides, and random ones; or, with slivers, the best small mass sent far. Parts share their token's budget in the
+    Wasserstein budget alone, so only there is splitting comparable with moving. Slivers stay in the support of the
+    budget, by default each sample's own largest token norm, and so does everything else then.
     """
 
     copies: int = 2
     steps: int = 30
     restarts: int = 1
+    tokens: int | None = None
+    masses: Masses = Masses.EQUAL
     name: ClassVar[str] = "mass_split"
 
     def __post_init__(self) -> None:
         if self.copies < 1:
             raise UserError(f"attack.copies must be at least 1, got {self.copies}.")
+        if self.tokens is not None and self.tokens < 1:
+            raise UserError(f"attack.tokens must be 'all' or at least 1, got {self.tokens}.")
+        if self.masses not in list(Masses):
+            raise UserError(f"attack.masses must be one of {', '.join(Masses)}, got {self.masses!r}.")
+        if self.masses == Masses.SLIVER and (self.copies != 2 or self.tokens is not None):
+            raise UserError("A sliver is one part of one token: leave attack.copies at 2 and attack.tokens at all.")
+
+    @property
+    def any_masses(self) -> bool:
+        """A sliver has the mass that pays most."""
+        return self.masses == Masses.SLIVER
 
     def propose(
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
         """The strongest of all starts, per sample, as points of the split measure."""
-        base = measure.split(self.copies)
+        if self.masses == Masses.EQUAL and self.tokens is None:
+            return self._equal(layer, measure, budget, generator)
+        if not isinstance(budget, Wasserstein):
+            raise UserError(f"Parts of unequal mass are comparable in budget=wasserstein alone, not in {budget.kind}.")
+        if self.masses == Masses.EQUAL:
+            return self._equal(layer, measure, budget, generator)
+        return self._slivers(layer.to(torch.float64), measure.to(torch.float64), budget, generator)
+
+    def _equal(
+        self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
+    ) -> Proposal:
+        blocks = query_blocks(layer, measure, generator)
+        many = self.tokens is None or self.tokens >= measure.length
+        split = equal_parts(measure, self.copies, None if many else blocks.gain.topk(self.tokens or 1, dim=-1).indices)
+        apart = antisymmetric_starts(split, budget, blocks) if self.copies > 1 else None
+        return self._strongest(layer, measure, budget, generator, split, apart)
+
+    def _slivers(
+        self, layer: AttentionLayer, measure: TokenMeasure, budget: Wasserstein, generator: torch.Generator
+    ) -> Proposal:
+        budget = replace(budget, support=TokenRadius()) if budget.support is None else budget
+        found = [
+            best_sliver(layer, measure.sample(index), budget, generator) for index in range(measure.points.shape[0])
+        ]
+        source = torch.tensor([sliver.source for sliver in found])
+        split = cut(measure, source, torch.tensor([sliver.mass for sliver in found], dtype=torch.float64))
+        places = torch.stack([sliver.place for sliver in found])
+        sent = torch.zeros_like(split.base.points)
+        sent[:, -1] = places - split.base.points[:, -1]
+        proposal = self._strongest(layer, measure, budget, generator, split, sent[None])
+        return replace(proposal, budget=budget)
+
+    def _strongest(  # noqa: PLR0917
+        self,
+        layer: AttentionLayer,
+        measure: TokenMeasure,
+        budget: Budget,
+        generator: torch.Generator,
+        split: Split,
+        apart: Float[Tensor, "starts *batch atoms d"] | None,
+    ) -> Proposal:
+        """From the move with all parts together, from the parts apart, and at random."""
         together = Move(self.steps, self.restarts).propose(layer, measure, budget, generator)
-        moved = (together.points - measure.points).repeat_interleave(self.copies, dim=-2)
-        starts = [budget.project(moved, base), singular_start(layer, base, budget, generator)]
-        starts += [budget.sample(base, generator) for _ in range(self.restarts)]
-        best = ascend_all(layer, base, budget, starts, steps=self.steps)
-        return Proposal(base, base.points + best.displacement, best.history)
+        moved = budget.project(split.lifted(together.points - measure.points), split.base)
+        random = [budget.sample(split.base, generator)[None] for _ in range(self.restarts)]
+        starts = torch.cat([moved[None], *([] if apart is None else [apart]), *random])
+        best = ascend_all(layer, split.base, budget, starts, steps=self.steps)
+        points = split.base.points + best.displacement
+        return Proposal(split.base, points, best.history, together.gradients + best.gradients)

@@ -1,4 +1,4 @@
-"""Token-moving attacks: along the top singular direction, and projected ascent from there and from random starts."""
+"""Token-moving attacks: along the top singular direction, and projected ascent from there and from other starts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from robust_attn.attacks.ascent import ascend, ascend_all, strongest
+from robust_attn.attacks.ascent import ascend_all
 from robust_attn.attacks.attack import Attack, Proposal
+from robust_attn.attacks.starts import move_starts, singular_directions, spent, strongest
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.budget import Budget
-from robust_attn.spectral.lipschitz import local_lipschitz
-
-LANCZOS_STEPS = 20
 
 
 @final
@@ -29,15 +26,20 @@ class Linear(Attack):
     def propose(
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
-        """No steps: the start of `Move` alone."""
-        best = ascend(layer, measure, budget, singular_start(layer, measure, budget, generator), steps=0)
-        return Proposal(measure, measure.points + best.displacement, best.history)
+        """No steps: the first start of `Move` alone."""
+        operator = ScaledJacobian(layer.linearize(measure), budget.weights(measure))
+        starts = spent(budget, measure, singular_directions(operator, 1, generator))
+        best = ascend_all(layer, measure, budget, strongest(layer, measure, budget, starts, 1), steps=0)
+        return Proposal(measure, measure.points + best.displacement, best.history, best.gradients)
 
 
 @final
 @dataclass(frozen=True)
 class Move(Attack):
-    """Projected ascent on the output change, from the top singular direction and from `restarts` random starts."""
+    """Projected ascent on the output change from the top singular directions, from single tokens, and at random.
+
+    Of all these starts the best of each sample go the full number of `steps`; `restarts` counts the random ones.
+    """
 
     steps: int = 30
     restarts: int = 1
@@ -47,17 +49,6 @@ class Move(Attack):
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
         """The strongest of all starts, per sample."""
-        starts = [singular_start(layer, measure, budget, generator)]
-        starts += [budget.sample(measure, generator) for _ in range(self.restarts)]
+        starts = move_starts(layer, measure, budget, generator, random=self.restarts)
         best = ascend_all(layer, measure, budget, starts, steps=self.steps)
-        return Proposal(measure, measure.points + best.displacement, best.history)
-
-
-def singular_start(
-    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
-) -> Float[Tensor, "*batch n d"]:
-    """The top right singular vector in the budget's norm, scaled to the budget, in the better of its signs."""
-    weights = budget.weights(measure)
-    estimate = local_lipschitz(layer, measure, weights=weights, generator=generator, steps=LANCZOS_STEPS)
-    direction = budget.steepest(weights.sqrt()[..., None] * estimate.direction, measure)
-    return strongest([ascend(layer, measure, budget, sign * direction, steps=0) for sign in (1, -1)]).displacement
+        return Proposal(measure, measure.points + best.displacement, best.history, best.gradients)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,31 +11,58 @@ from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.operator import Jacobian, ScaledJacobian
 from robust_attn.spectral.lanczos import largest_singular_value
+from robust_attn.spectral.lipschitz import QueryPart
 
 LANCZOS_STEPS = 16
+FIRST_STEP = 0.3
+SHORTEST_STEP = 1e-6
+EDGE = 1e-9
+MASS_STEP = 4.0
+"""How far the logarithm of a mass goes in a step of length one, in which a point goes as far as the ball is wide."""
+LIGHTEST = 12.0
+"""Where masses are free, starts have atoms down to e^{-12} of the heaviest."""
 
 
 @dataclass(frozen=True, eq=False)
 class WorstCase:
-    """Tokens in the ball and the local Lipschitz constant there (a lower estimate), after every step of the search."""
+    """A measure in the ball and the local Lipschitz constant there (a lower value), after every step of the search."""
 
-    points: Float[Tensor, "n d"]
+    measure: TokenMeasure
     constant: float
     history: tuple[float, ...]
+
+    @property
+    def points(self) -> Float[Tensor, "n d"]:
+        """Where its tokens are."""
+        return self.measure.points
+
+
+@dataclass(frozen=True, eq=False)
+class Steepness:
+    """A lower estimate of the local constant in L2 of a measure, with its gradient by points and by log masses."""
+
+    constant: float
+    by_points: Float[Tensor, "n d"]
+    by_log_masses: Float[Tensor, "n"]
 
 
 @dataclass(frozen=True)
 class WorstCaseSearch:
-    """Ascent on sigma_1(D_X f) over tokens of norm at most `radius`, from the starts given and random ones.
+    """Ascent on sigma_1(D f) in L2 of the measure over tokens of norm at most `radius`, from starts given and random.
 
-    The gradient of a simple singular value is that of <u, D_X f v> at fixed singular vectors u, v (autograd through
-    the closed-form jvp). Steps are normalised token by token and halved when they do not improve.
+    With `masses` the masses of the tokens are searched for too, as a softmax; otherwise they are equal. With
+    `splitting` the constant is that of tokens free to split: the query part counts where it is larger (theory sheet, 4.1). The
+    gradient of a simple singular value is that of |D f v| at its fixed singular vector v (autograd through the
+    closed-form jvp). Steps are normalised, points and masses each by themselves, and halved when they do not improve.
     """
 
     radius: float
     steps: int = 60
     restarts: int = 2
+    masses: bool = False
+    splitting: bool = False
 
     def __call__(
         self,
@@ -44,56 +72,100 @@ class WorstCaseSearch:
         generator: torch.Generator,
         starts: tuple[Float[Tensor, "n d"], ...] = (),
     ) -> WorstCase:
-        """The steepest configuration of `length` tokens found."""
-        random = [self._random_start(layer, length, generator) for _ in range(self.restarts)]
-        found = [self._ascend(layer, self._project(start), generator) for start in (*starts, *random)]
-        if not found:
+        """The steepest measure of `length` tokens found."""
+        measures = [TokenMeasure.uniform(self._project(start)) for start in starts]
+        measures += [self._random_start(layer, length, generator, index) for index in range(self.restarts)]
+        if not measures:
             raise ValueError("the search needs a start or at least one restart")
-        return max(found, key=lambda worst: worst.constant)
+        return max((self._ascend(layer, start, generator) for start in measures), key=lambda worst: worst.constant)
 
-    def _random_start(self, layer: AttentionLayer, length: int, generator: torch.Generator) -> Tensor:
-        """One token opposite to a cluster of the others: the shape of the paper's adversarial configurations."""
+    def _random_start(self, layer: AttentionLayer, length: int, generator: torch.Generator, index: int) -> TokenMeasure:
+        """In turn one token opposite to a cluster of the others, as in the paper's configurations, and any tokens."""
         noise = torch.randn(length, layer.width, generator=generator, dtype=layer.dtype)
         axis = noise[0] / noise[0].norm()
         cluster = -axis + 0.3 * noise / noise.norm(dim=-1, keepdim=True)
         cluster[0] = axis
-        return self.radius * cluster / cluster.norm(dim=-1, keepdim=True)
+        opposed = self.radius * cluster / cluster.norm(dim=-1, keepdim=True)
+        points = opposed if index % 2 == 0 else self._project(self.radius * noise)
+        if not self.masses:
+            return TokenMeasure.uniform(points)
+        spread = LIGHTEST * torch.rand(length, generator=generator, dtype=layer.dtype)
+        return TokenMeasure.weighted(points, (-spread).softmax(-1))
 
-    def _project(self, points: Tensor) -> Tensor:
+    def _project(self, points: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         norms = points.norm(dim=-1, keepdim=True)
         return points * (
             self.radius / torch.where(norms > self.radius, norms, torch.full_like(norms, self.radius or 1))
         )
 
-    def _ascend(self, layer: AttentionLayer, start: Tensor, generator: torch.Generator) -> WorstCase:
-        best = start
-        constant, gradient = steepness(layer, best, generator)
-        history, step = [constant], 0.3 * self.radius
+    def _ascend(self, layer: AttentionLayer, start: TokenMeasure, generator: torch.Generator) -> WorstCase:
+        best, at, step = start, self._steepness(layer, start, generator), FIRST_STEP
+        history = [at.constant]
         for _ in range(self.steps):
-            size = gradient.norm(dim=-1, keepdim=True)
-            direction = gradient / size.amax().clamp_min(torch.finfo(size.dtype).tiny)
-            candidate = self._project(best + step * direction)
-            value, slope = steepness(layer, candidate, generator)
-            if value > constant:
-                best, constant, gradient, step = candidate, value, slope, min(2 * step, self.radius)
+            candidate = self._moved(best, at, step)
+            there = self._steepness(layer, candidate, generator)
+            if there.constant > at.constant:
+                best, at, step = candidate, there, min(2 * step, 1.0)
             else:
                 step /= 2
-            history.append(constant)
-            if step < 1e-6 * self.radius:
+            history.append(at.constant)
+            if step < SHORTEST_STEP:
                 break
-        return WorstCase(best, constant, tuple(history))
+        return WorstCase(best, at.constant, tuple(history))
+
+    def _steepness(self, layer: AttentionLayer, measure: TokenMeasure, generator: torch.Generator) -> Steepness:
+        return steepness(layer, measure, generator, splitting=self.splitting)
+
+    def _moved(self, measure: TokenMeasure, at: Steepness, step: float) -> TokenMeasure:
+        """Points moved by at most step times the radius and, if they are free, log masses by as many MASS_STEPs."""
+        slope = self._along_the_ball(measure.points, at.by_points)
+        points = self._project(measure.points + step * self.radius * slope / _largest(slope.norm(dim=-1)))
+        if not self.masses:
+            return measure.with_points(points)
+        logs = measure.masses.log() + step * MASS_STEP * at.by_log_masses / _largest(at.by_log_masses.abs())
+        return TokenMeasure.weighted(points, logs.softmax(-1))
+
+    def _along_the_ball(self, points: Float[Tensor, "n d"], slope: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        """The slope without what would take points at the edge out of the ball."""
+        norms = points.norm(dim=-1, keepdim=True)
+        outward = points / torch.where(norms > 0, norms, torch.ones_like(norms))
+        component = (slope * outward).sum(-1, keepdim=True)
+        return torch.where((norms >= self.radius * (1 - EDGE)) & (component > 0), slope - component * outward, slope)
+
+
+def _largest(sizes: Float[Tensor, "n"]) -> Float[Tensor, ""]:
+    return sizes.amax().clamp_min(torch.finfo(sizes.dtype).tiny)
 
 
 def steepness(
-    layer: AttentionLayer, points: Float[Tensor, "n d"], generator: torch.Generator
-) -> tuple[float, Float[Tensor, "n d"]]:
-    """A lower estimate of the local Lipschitz constant at the points, and its gradient with respect to them."""
-    estimate = largest_singular_value(
-        layer.linearize(TokenMeasure.uniform(points)), generator=generator, steps=LANCZOS_STEPS
-    )
-    tangent = estimate.direction
-    leaf = points.clone().requires_grad_(True)
-    image = layer.linearize(TokenMeasure.uniform(leaf)).jvp(tangent)
-    size = image.norm()
-    (gradient,) = torch.autograd.grad(size, leaf)
-    return float(size.detach()) / max(float(tangent.norm()), 1e-300), gradient
+    layer: AttentionLayer, measure: TokenMeasure, generator: torch.Generator, *, splitting: bool = False
+) -> Steepness:
+    """The local constant at one sample by a few Lanczos steps, and its gradient."""
+    moving = _slope_of(layer, measure, generator, _whole)
+    if not splitting:
+        return moving
+    return max(moving, _slope_of(layer, measure, generator, _queries), key=lambda slope: slope.constant)
+
+
+def _slope_of(
+    layer: AttentionLayer,
+    measure: TokenMeasure,
+    generator: torch.Generator,
+    part: Callable[[AttentionLayer, TokenMeasure], Jacobian],
+) -> Steepness:
+    tangent = largest_singular_value(part(layer, measure), generator=generator, steps=LANCZOS_STEPS).direction
+    points = measure.points.clone().requires_grad_(True)
+    logs = measure.masses.log().requires_grad_(True)
+    size = part(layer, TokenMeasure(points, logs.softmax(-1), measure.positions)).jvp(tangent).norm()
+    by_points, by_logs = torch.autograd.grad(size, (points, logs))
+    return Steepness(float(size.detach()) / max(float(tangent.norm()), 1e-300), by_points, by_logs)
+
+
+def _whole(layer: AttentionLayer, measure: TokenMeasure) -> Jacobian:
+    """The derivative in L2 of the measure."""
+    return ScaledJacobian(layer.linearize(measure), measure.masses)
+
+
+def _queries(layer: AttentionLayer, measure: TokenMeasure) -> Jacobian:
+    """The query part, whose blocks have the same norm in L2 of the measure as in any other."""
+    return QueryPart(layer.linearize(measure))

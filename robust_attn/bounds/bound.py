@@ -38,8 +38,11 @@ class Bound:
 
     @property
     def certifies(self) -> bool:
-        """Whether it may serve as a certificate: an upper bound that applies and is a finite number."""
-        usable = self.applies and self.side is Side.UPPER and not self.comparator
+        """Whether it may serve as a certificate: an upper bound that applies, is a finite number and speaks of a set.
+
+        A constant at the tokens alone (scope local) says nothing about a perturbation of finite size.
+        """
+        usable = self.applies and self.side is Side.UPPER and not self.comparator and self.scope is not Scope.LOCAL
         return usable and math.isfinite(self.output_change) and self.output_change >= 0
 
 
@@ -57,6 +60,8 @@ def from_output_change(name: str, output_change: float, radius: float, scope: Sc
     return Bound(name, log10, output_change, scope, **facts)  # type: ignore[arg-type]
 
 
-def not_applicable(name: str, why_not: str, scope: Scope, side: Side = Side.UPPER) -> Bound:
+def not_applicable(
+    name: str, why_not: str, scope: Scope, side: Side = Side.UPPER, *, comparator: bool = False
+) -> Bound:
     """A theorem whose assumptions are not met."""
-    return Bound(name, math.nan, math.nan, scope, side, applies=False, why_not=why_not)
+    return Bound(name, math.nan, math.nan, scope, side, applies=False, why_not=why_not, comparator=comparator)

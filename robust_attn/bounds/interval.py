@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from robust_attn.attention.measure import TokenMeasure
@@ -15,6 +16,9 @@ from robust_attn.spectral.norms import HeadNorms
 
 MARGIN = 1 + 1e-11
 """Relative margin for the rounding of sums over at most some thousand tokens in float64."""
+
+FAVOUR = 0.4
+"""How much of a heavy atom's interaction with the others is charged to itself; the rest is charged to them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +38,14 @@ class Ball:
 
 @dataclass(frozen=True, eq=False)
 class Inflated:
-    """The same quantities as upper values over the ball, with U >= P and the largest U_ij / w_j of each row."""
+    """The same quantities as upper values over the ball, L <= P <= U, and weights r with Var_P(z) <= sum_j r_j z_j^2.
 
+    `strongest` is the largest r_ij / w_j of each row.
+    """
+
+    floor: Float[Tensor, "*batch heads rows n"]
     ceiling: Float[Tensor, "*batch heads rows n"]
+    variance: Float[Tensor, "*batch heads rows n"]
     strongest: Float[Tensor, "*batch heads rows"]
     value_distance: Float[Tensor, "*batch heads rows n"]
     value_deviation: Float[Tensor, "*batch heads rows"]
@@ -100,12 +109,42 @@ def _moved_deviation(deviation: Tensor, distance: Tensor, ceiling: Tensor, ratio
     return torch.minimum(grown, (ceiling * distance**2).sum(-1).sqrt()) + motion
 
 
+def variance_weights(floor: Tensor, ceiling: Tensor, inverse: Tensor) -> Tensor:
+    """r with diag(P) - P P^T <= diag(r) for every P between floor and ceiling, the best of three in each row.
+
+    U, because P P^T is positive. 2 P (1 - P) by Gershgorin: row j of diag(P) - P P^T has that absolute sum. And
+    Gershgorin with the heaviest atom h weighted by FAVOUR: (1 + f) P_h (1 - P_h) there, and P_h / f in place of P_h in
+    the sums of the others. The last two are smaller where one atom draws most of a row's attention.
+    """
+    nearest_half = torch.full_like(ceiling, 0.5).clamp(floor, ceiling)
+    alone = nearest_half * (1 - nearest_half) * MARGIN
+    heaviest = heaviest_atom(ceiling)
+    top, top_floor = (torch.where(heaviest, p, 0.0).amax(-1, keepdim=True) for p in (ceiling, floor))
+    rest = (1 - floor - top_floor).clamp_min(0.0)
+    favoured = torch.where(heaviest, (1 + FAVOUR) * alone, alone + ceiling * (rest + top / FAVOUR) * MARGIN)
+    return smallest_rows((ceiling, 2 * alone, favoured), inverse)
+
+
+def heaviest_atom(ceiling: Float[Tensor, "*batch n"]) -> Bool[Tensor, "*batch n"]:
+    """True at one atom of each row, the one with the largest ceiling (the first where several share it)."""
+    return torch.nn.functional.one_hot(ceiling.argmax(-1), ceiling.shape[-1]).bool()
+
+
+def smallest_rows(candidates: Sequence[Tensor], inverse: Tensor) -> Tensor:
+    """Row by row the candidate whose largest entry, in units of 1 / w_j, is smallest."""
+    stacked = torch.stack(tuple(candidates))
+    choice = (stacked * inverse).amax(-1, keepdim=True).argmin(0, keepdim=True)
+    return stacked.gather(0, choice.expand(1, *stacked.shape[1:]))[0]
+
+
 def inflated(norms: HeadNorms, ball: Ball, data: RowBlock) -> Inflated:
     """Upper values over the ball of everything that the derivatives are made of."""
     p = torch.where(data.seen, data.log_p.exp(), torch.zeros_like(data.log_p))
     lower, ceiling, ratio = softmax_interval(data.log_p, _logit_shift(norms, ball, data), data.seen)
-    strongest = (ceiling * ball.inverse[..., None, None, :]).amax(-1)
-    mean_motion = torch.minimum(ball.eps * strongest.sqrt(), ball.reach.amax(-1)[..., None, None])
+    inverse = ball.inverse[..., None, None, :]
+    variance = variance_weights(lower, ceiling, inverse)
+    heaviest = (ceiling * inverse).amax(-1)
+    mean_motion = torch.minimum(ball.eps * heaviest.sqrt(), ball.reach.amax(-1)[..., None, None])
     drift = torch.maximum(ceiling - p, p - lower).clamp_min(0.0)
     value_motion, slope_motion = norms.value[:, None] * mean_motion, norms.interaction[:, None] * mean_motion
     value_shift = (drift * data.value_distance).sum(-1) + value_motion
@@ -116,8 +155,10 @@ def inflated(norms: HeadNorms, ball: Ball, data: RowBlock) -> Inflated:
     slope_distance = data.slope_distance + interaction * reach + slope_shift[..., None]
     key_slope = torch.where(data.seen, data.key_slope + interaction * own_reach, 0.0)
     return Inflated(
+        floor=lower,
         ceiling=ceiling,
-        strongest=strongest,
+        variance=variance,
+        strongest=(variance * inverse).amax(-1),
         value_distance=torch.where(data.seen, value_distance, 0.0),
         value_deviation=_moved_deviation(data.value_deviation, data.value_distance, ceiling, ratio, value_motion),
         slope_distance=torch.where(data.seen, slope_distance, 0.0),

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from robust_attn.attention.mask import Mask
 from robust_attn.bounds.bound import Bound, Side, from_log_constant, not_applicable
 from robust_attn.bounds.setting import BallSetting, joined_heads
 from robust_attn.types import Scope
@@ -39,6 +40,42 @@ def half_square_upper(ball: BallSetting) -> Bound:
     n = ball.length
     constants = math.sqrt(n) + ball.query_reach * (1 + math.sqrt(n / 2))
     return _bound(name, joined_heads(ball.norms, constants.log()), ball)
+
+
+def sharp_mean_field_upper(ball: BallSetting) -> Bound:
+    """Lip <= |V| (min(sqrt n, cosh k) + a + k min(sqrt(n/2), e^k, sqrt(1 + (27/32) cosh 2k))), k = kappa; no mask.
+
+    n is one over the smallest mass: the number of tokens if masses are equal. Biases and rotary positions may be there;
+    without them k = a = |A| R^2. The bound is that of any probability measure on the ball once n is infinite.
+    """
+    name = "sharp.mean_field"
+    if ball.mask is not Mask.NONE:
+        return not_applicable(name, "it is stated without a mask", Scope.GLOBAL)
+    if not ball.averaged:
+        return not_applicable(name, "it is stated in the norm weighted by the masses", Scope.GLOBAL)
+    length = float(ball.masses.sum() / ball.masses.min())
+    return _bound(name, joined_heads(ball.norms, mean_field_log_constants(ball, length=length)), ball)
+
+
+def mean_field_log_constants(ball: BallSetting, *, length: float) -> Float[Tensor, "heads"]:
+    """log of `sharp_mean_field_upper` of each head with V = I, for masses of at least 1 / length; it may be infinite.
+
+    With K_i = dP_i / dmu, of mean 1 and max K_i / min K_i <= e^{2k}, in L2(mu):
+    the averaging part P has Hilbert-Schmidt norm (E K^2)^{1/2} <= cosh k (Kantorovich's inequality);
+    row i of the part that pulls has the norm |q_i| (E K_i^2 (t - E K_i t)^2)^{1/2} for some t = <u, x>, |t| <= R, and
+    that mean is largest if K is its minimum or maximum and t = -R or R: R^2 (1 + (27/64) (e^{2k} + e^{-2k})) at most.
+    For masses of at least 1/n the two means are at most n and R^2 n/2 instead.
+    """
+    kappa, half_log = ball.kappa, math.log(length) / 2
+    averaging = _log_cosh(kappa).clamp_max(half_log)
+    spread = 0.5 * torch.logaddexp(torch.zeros_like(kappa), math.log(27 / 32) + _log_cosh(2 * kappa))
+    pulling = ball.key_reach.log() + torch.minimum(spread, kappa).clamp_max(half_log - math.log(2) / 2)
+    return torch.logaddexp(torch.logaddexp(averaging, ball.query_reach.log()), pulling)
+
+
+def _log_cosh(x: Float[Tensor, "heads"]) -> Float[Tensor, "heads"]:
+    """log cosh x for x >= 0, without overflow."""
+    return x + torch.log1p(torch.exp(-2 * x)) - math.log(2)
 
 
 def token_max_upper(ball: BallSetting) -> Bound:

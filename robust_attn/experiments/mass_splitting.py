@@ -53,8 +53,8 @@ class MassSplitting(Study):
         measure = TokenMeasure.uniform(torch.tensor([[[0.0], [1.0]]], dtype=torch.float64))
         job = LayerJob(SUBJECT, single_head([[-8.0]]), measure)
         for copies in self.copies:
-            options = {"steps": self.steps, "restarts": self.restarts}
-            attack = Move(**options) if copies == 1 else MassSplit(copies, **options)
+            steps, restarts = self.steps, self.restarts
+            attack = Move(steps, restarts) if copies == 1 else MassSplit(copies, steps=steps, restarts=restarts)
             for radius in self.radii:
                 for record in attack_records(job, attack, Wasserstein(radius), CertificateOptions(), seed=seed):
                     yield {**record, "task": self.name, "series": "copies"}

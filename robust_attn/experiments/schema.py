@@ -93,5 +93,5 @@ class UnbalancedTaskSchema:
     A: Any = field(default_factory=lambda: [[-1.0, 0.0], [0.0, -1.0]])
     atoms: list[int] = field(default_factory=lambda: [2, 3, 4])
     radii: list[float] = field(default_factory=lambda: [0.5, 1.0, 1.5, 2.0, 2.5, math.sqrt(8.0)])
-    steps: int = 400
-    restarts: int = 32
+    steps: int = 150
+    restarts: int = 16

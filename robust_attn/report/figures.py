@@ -235,11 +235,11 @@ def _layer_axis(axes: "matplotlib.axes.Axes", layers: Iterable[int]) -> None:
 
 
 def _bounds_by_name(rows: Iterable[Row]) -> dict[str, dict[int, float]]:
-    """Upper bounds that apply, by layer, from the smallest to the largest."""
+    """Upper bounds that could be promises, by layer, from the smallest to the largest."""
     pairs: defaultdict[str, list[tuple[int | None, float | None]]] = defaultdict(list)
     for row in rows:
         for rung in row.ladder:
-            if rung.side == "upper":
+            if rung.side == "upper" and rung.scope != "local" and not rung.name.startswith("comparator."):
                 pairs[rung.name].append((row.layer, rung.log10))
     lines = {name: _by_layer(values) for name, values in pairs.items()}
     return dict(sorted(((name, line) for name, line in lines.items() if line), key=lambda item: min(item[1].values())))

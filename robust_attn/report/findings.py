@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from robust_attn.report import facts, words
+from robust_attn.report.certificates import CertificateRow, certificate_rows, radius_promise, smallest_radius
 from robust_attn.report.generic import GenericTable, generic_tables
 from robust_attn.report.kinds import Kinds, kinds_of
 from robust_attn.report.load import Run
-from robust_attn.report.numerals import at_least, at_most, number_at, percent
+from robust_attn.report.numerals import at_least, at_most, number_at, percent, plain
 from robust_attn.report.rows import LayerRow, Row, by_layer, concern, covering, largest, rows_of, verdict_counts
 from robust_attn.report.sensitivity import Constant, Growth, constants_of, growth_of, search_row
 from robust_attn.report.statement import (
@@ -31,6 +32,7 @@ class Findings:
     run: Run
     rows: tuple[Row, ...]
     layers: tuple[LayerRow, ...]
+    certificates: tuple[CertificateRow, ...]
     searches: tuple[Row, ...]
     constants: tuple[Constant, ...]
     growth: tuple[Growth, ...]
@@ -46,6 +48,7 @@ def findings_of(run: Run) -> Findings:
     kinds = kinds_of(run.records)
     rows = rows_of(kinds.checks)
     layers = by_layer(rows)
+    certificates = certificate_rows(kinds.checks)
     searches = tuple(search_row(record) for record in kinds.searches)
     constants = constants_of(kinds.constants)
     statements = _statements(run, kinds, rows, searches, constants)
@@ -53,12 +56,13 @@ def findings_of(run: Run) -> Findings:
         run=run,
         rows=rows,
         layers=layers,
+        certificates=certificates,
         searches=searches,
         constants=constants,
         growth=growth_of(constants),
         others=generic_tables(kinds.others),
         statement=leading(statements),
-        promises=tuple(statement.promise for statement in statements),
+        promises=tuple(filter(None, (*(statement.promise for statement in statements), radius_promise(certificates)))),
         example=example_row(rows),
         search_example=example_row(searches),
     )
@@ -82,7 +86,8 @@ def _statements(
 
 def tiles(findings: Findings) -> tuple[Tile, ...]:
     """The summary numbers: label, number, what it means."""
-    cells = [*_check_tiles(findings.rows), *_search_tiles(findings.searches), *_constant_tiles(findings.constants)]
+    cells = [*_check_tiles(findings.rows), *_radius_tiles(findings.certificates)]
+    cells += [*_search_tiles(findings.searches), *_constant_tiles(findings.constants)]
     if findings.others:
         number = sum(table.records for table in findings.others)
         cells.append(("Records", str(number), "of an experiment, shown below as they are"))
@@ -107,6 +112,14 @@ def _check_tiles(rows: Sequence[Row]) -> list[Tile]:
         cells.append(("Largest gain seen", at_least(gain), "output change per unit of input change"))
         cells.append(("Closest attack", percent(tight), "of what is promised; 100\u00a0% leaves no room"))
     return cells
+
+
+def _radius_tiles(certificates: Sequence[CertificateRow]) -> list[Tile]:
+    smallest = smallest_radius(certificates)
+    if smallest is None:
+        return []
+    meaning = f"smallest over the layers; keeps every output change within {plain(smallest.tolerance)}"
+    return [("Certified radius", smallest.radius_shown, meaning)]
 
 
 def _search_tiles(rows: Sequence[Row]) -> list[Tile]:

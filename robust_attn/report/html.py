@@ -57,7 +57,10 @@ def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
         "tiles": tiles(findings),
         "run_has_records": bool(run.records),
         "terms": words.terms(
-            checks=bool(findings.rows), searches=bool(findings.searches), constants=bool(findings.constants)
+            checks=bool(findings.rows),
+            norms=bool(findings.certificates),
+            searches=bool(findings.searches),
+            constants=bool(findings.constants),
         ),
         "charts": [(chart, trusted(svg_text(chart))) for chart in charts],
         "pictures": pictures_in(run.folder / "figures"),
@@ -69,6 +72,7 @@ def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
         "place": place_of(findings.example) if findings.example else "",
         "search_place": place_of(findings.search_example) if findings.search_example else "",
         "bad": (Verdict.VIOLATED, Verdict.UNKNOWN),
+        "certificates": findings.certificates[:ROWS_SHOWN],
         "rows": shown,
         "hidden": len(findings.rows) - len(shown),
         "constants": findings.constants[:ROWS_SHOWN],

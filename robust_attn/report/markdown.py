@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from robust_attn.report import facts
+from robust_attn.report.certificates import CertificateRow
 from robust_attn.report.chart import Chart
 from robust_attn.report.findings import Findings
 from robust_attn.report.generic import GenericTable
@@ -23,6 +24,7 @@ def markdown_text(findings: Findings, charts: Sequence[Chart]) -> str:
         *(escaped(promise) for promise in findings.promises),
         *([escaped(findings.statement.confidence)] if findings.statement.confidence else []),
         *([_layer_table(findings.layers)] if findings.layers else []),
+        *([_certificate_table(findings.certificates)] if findings.certificates else []),
         *([_search_table(findings.searches)] if findings.searches else []),
         *([_growth_table(findings.growth)] if findings.growth else []),
         *(_generic_table(found) for found in findings.others),
@@ -68,6 +70,25 @@ def _layer_table(layers: Sequence[LayerRow]) -> str:
         for layer in layers
     ]
     return table((*head, "verdict"), body)
+
+
+def _certificate_table(rows: Sequence[CertificateRow]) -> str:
+    asked = next((row.tolerance for row in rows if row.tolerance is not None), None)
+    head = ["layer.head", "R", "norm of V", "norm of A", "kappa", "c_n", "local Lipschitz", "changes at most", "by"]
+    body = [
+        [
+            row.place,
+            *(plain(value) for value in (row.radius, row.value, row.interaction, row.kappa, row.mixing)),
+            f"{at_least(row.lower)} to {at_most(row.upper)}",
+            at_most(row.certified),
+            row.bound or "—",
+            *([row.radius_shown, row.radius_bound or "—"] if asked is not None else []),
+            row.verdict.value,
+        ]
+        for row in rows
+    ]
+    head += [f"radius that keeps {plain(asked)}", "by"] if asked is not None else []
+    return f"Layers and heads, over all samples:\n\n{table([escaped(name) for name in head] + ['verdict'], body)}"
 
 
 def _search_table(rows: Sequence[Row]) -> str:

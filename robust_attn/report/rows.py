@@ -81,7 +81,7 @@ def row_of(record: dict[str, Any]) -> Row:
         certified=number_at(record, "certified.output_change"),
         bound=bound,
         scope=next((rung.scope for rung in ladder if rung.name == bound), ""),
-        failure_probability=number_at(record, "certified.failure_probability"),
+        failure_probability=_failure_probability(record),
         tightness=number_at(record, "tightness"),
         verdict=_verdict(record),
         ladder=ladder,
@@ -100,6 +100,13 @@ def _verdict(record: dict[str, Any]) -> Verdict:
     verdict = Verdict(said) if said in set(Verdict) else Verdict.UNKNOWN
     known = number_at(record, "certified.output_change") is not None
     return verdict if known or verdict is Verdict.VIOLATED else Verdict.UNKNOWN
+
+
+def _failure_probability(record: dict[str, Any]) -> float | None:
+    """That of all the record promises: its certified radius rests on the estimate of its certificate, one event."""
+    stated = number_at(record, "certified.failure_probability")
+    of_radius = number_at(record, "certified_radius.failure_probability")
+    return stated if stated is None or of_radius is None else max(stated, of_radius)
 
 
 def stated_verdicts(records: Iterable[dict[str, Any]]) -> list[Verdict]:

@@ -10,8 +10,9 @@ from robust_attn.types import Verdict
 
 SCOPES = {
     "global": "every input in the ball",
-    "local": "exactly these tokens",
+    "local": "exactly these tokens, to first order",
     "ball": "these tokens ± budget",
+    "measures": "these tokens ± budget, split at will",
 }
 
 FAMILIES = {
@@ -22,7 +23,7 @@ FAMILIES = {
     "hull": "trivial bound: outputs never leave the hull of the values",
     "splitting": "covers tokens that are split into copies",
     "split": "covers tokens that are split into copies",
-    "comparator": "published elsewhere, shown for comparison",
+    "comparator": "shown for comparison, promises nothing here",
 }
 
 _BUDGETS = {
@@ -52,6 +53,13 @@ _CHECK_TERMS = (
     ("VIOLATED", "The attack went beyond it: something is wrong, and this must be looked into."),
     ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation whatsoever."),
     ("UNKNOWN", "A number was not finite, so nothing is promised."),
+)
+_NORM_TERMS = (
+    ("Certified radius", "No perturbation of at most this size moves the output by more than the tolerance asked for."),
+    ("R", "The largest norm that a token can have, the budget included."),
+    ("|W_O W_V|", "How much a head stretches a value on its way to the output (of a layer: its largest head)."),
+    ("|A|", "How strongly two tokens interact in a head’s logits; κ is the largest logit that this allows in R."),
+    ("c_n", "How much attention one token can draw from all the others together, at most."),
 )
 _SEARCH_TERMS = (
     ("Gain", "How much further the output moves than the input, for a small change of the tokens."),
@@ -201,10 +209,11 @@ def odds(probability: float) -> str:
     return f"at most 1 in {at_least(inverse, 2)}"
 
 
-def terms(*, checks: bool, searches: bool, constants: bool) -> tuple[tuple[str, str], ...]:
+def terms(*, checks: bool, searches: bool, constants: bool, norms: bool = False) -> tuple[tuple[str, str], ...]:
     """The words that a report with such records uses, each explained once."""
     used = (
         *(_CHECK_TERMS if checks else ()),
+        *(_NORM_TERMS if norms else ()),
         *(_SEARCH_TERMS if searches else ()),
         *((_LIPSCHITZ,) if constants else ()),
     )

@@ -55,8 +55,8 @@ class Bidiagonal:
     def error(self) -> Float[Tensor, "*batch"]:
         """Relative error of the largest value: its residual r, or r^2 / (2 gap) where the next value stands apart.
 
-        (Temple's inequality for the symmetric form of J, as PROPACK refines its bounds.) An estimate: the gap is that to
-        the next value *found*, less its residual; a value that the start has missed is not seen.
+        (Temple's inequality for the symmetric form of J, as PROPACK refines its bounds.) An estimate: the gap is that
+        to the next value *found*, less its residual; a value that the start has missed is not seen.
         """
         left, values, _ = _svd(self.matrix())
         relative = values / values[..., :1].clamp_min(torch.finfo(values.dtype).tiny)
@@ -78,8 +78,8 @@ class LipschitzEstimate:
     """What is known about the largest singular value of a map, one entry per sample.
 
     `lower` is attained up to rounding by `direction`. `upper` is not exceeded except with probability
-    `failure_probability` over the random start (zero where the value came from a full decomposition). `residual` is that
-    of the pair, and `error` the relative error of `lower` that it leaves, as far as the iteration can see
+    `failure_probability` over the random start (zero where the value came from a full decomposition). `residual` is
+    that of the pair, and `error` the relative error of `lower` that it leaves, as far as the iteration can see
     (`Bidiagonal.error`).
     """
 
@@ -157,7 +157,7 @@ def largest_singular_value(
     """Lower and upper values of the largest singular value, and its right singular vector, for every sample.
 
     The stated probability covers all samples of the batch together. With a `tolerance` the run ends at the first
-    checkpoint where every sample's relative error (`error`) is at most that; the upper value is then the one of the steps
+    checkpoint where every sample's relative `error` is at most that; the upper value is then the one of the steps
     actually done, paid for by a union over the checkpoints (see the top of this module): fewer steps, a larger factor.
     Where `steps` reaches the dimension the matrix itself is decomposed, and nothing is left to chance.
     """

@@ -66,7 +66,7 @@ def local_lipschitz(
 ) -> LipschitzEstimate:
     """|D_X f| in the norm (sum_i w_i |.|^2)^{1/2}, by default with the masses as weights (L2 of the measure).
 
-    A `tolerance` on the relative error of the value ends the run early and makes `upper` larger (`largest_singular_value`).
+    A `tolerance` on the value's relative error ends the run early and makes `upper` larger (`largest_singular_value`).
     """
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     operator = ScaledJacobian(layer.linearize(measure), measure.masses if weights is None else weights)

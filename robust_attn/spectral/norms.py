@@ -16,8 +16,14 @@ SQUARINGS = 6
 
 
 def norm_upper(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch"]:
-    """An upper value of the spectral norm: the SVD's first singular value, in float64, with its error margin."""
-    return torch.linalg.svdvals(matrix.double())[..., 0] * (1 + SVD_MARGIN)
+    """An upper value of the spectral norm: the SVD's first singular value, in float64, with its error margin.
+
+    Not a number where the matrix has an entry that is not finite: LAPACK would raise an error for the whole batch.
+    """
+    matrix = matrix.double()
+    finite = torch.isfinite(matrix).flatten(-2).all(-1)
+    norm = torch.linalg.svdvals(torch.where(finite[..., None, None], matrix, 0.0))[..., 0] * (1 + SVD_MARGIN)
+    return torch.where(finite, norm, torch.nan)
 
 
 def product_norm_upper(
@@ -51,18 +57,23 @@ def covariance_norm_upper(covariance: Float[Tensor, "*batch k k"]) -> Float[Tens
 class HeadNorms:
     """Upper values of the norms of a layer's heads, in float64, from which every global bound is computed.
 
-    `value` is |V_h| for V_h = W_O^h W_V^h, `inner_value` |W_V^h|, `output` the norm of all W_O^h side by side, and
-    `stacked_value` bounds (sum_h <w, V_h e>^2)^{1/2} for unit w, e: all V_h side by side, or on top of one another.
-    `interaction` bounds |d^2 s_ij / dx_i dx_j|: |A_h|, or the product of norms where a rotation stands between.
+    `value` is |V_h| for V_h = W_O^h W_V^h, `inner_value` |W_V^h|, `output` the norm of all W_O^h side by side.
+    `beside_value` bounds |sum_h V_h z_h| by (sum_h |z_h|^2)^{1/2}: the norm of all V_h side by side; `stacked_value`
+    bounds (sum_h <w, V_h e>^2)^{1/2} for unit w, e: the smaller of that and of the norm of all V_h on top of one
+    another.
+    `interaction` bounds |d^2 s_ij / dx_i dx_j|: |A_h|, or the product of norms where a rotation stands between, and
+    `stacked_interaction` (sum_h |A_h e|^2)^{1/2} for unit e.
     On the ball of radius R the logits' slopes are bounded by `key_slope(R)` (in the attended token x_j) and, up to
     what is common to all j and softmax drops, by `query_slope(R)` (in the attending token x_i).
     """
 
     value: Float[Tensor, "heads"]
     inner_value: Float[Tensor, "heads"]
+    beside_value: float
     stacked_value: float
     output: float
     interaction: Float[Tensor, "heads"]
+    stacked_interaction: float
     key_slope_at_zero: Float[Tensor, "heads"]
     query_slope_at_zero: Float[Tensor, "heads"]
     logit_at_zero: Float[Tensor, "heads"]
@@ -101,22 +112,34 @@ def head_norms(layer: AttentionLayer) -> HeadNorms:
         key_slope = norm_upper(key) * query_bias.norm(dim=-1) * scale
         query_slope = norm_upper(query) * key_bias.norm(dim=-1) * scale
         logit = query_bias.norm(dim=-1) * key_bias.norm(dim=-1) * scale
+    beside, on_top = _joint_value_norms(layer.output.double(), value)
     return HeadNorms(
         value=product_norm_upper(layer.output.double(), value),
         inner_value=norm_upper(value),
-        stacked_value=_stacked_norm(layer.output.double(), value),
+        beside_value=beside,
+        stacked_value=min(beside, on_top),
         output=float(norm_upper(layer.output.double().permute(1, 0, 2).flatten(1))),
         interaction=interaction,
+        stacked_interaction=_stacked_interaction(layer, query, key),
         key_slope_at_zero=key_slope,
         query_slope_at_zero=query_slope,
         logit_at_zero=logit,
     )
 
 
-def _stacked_norm(output: Float[Tensor, "heads out k"], value: Float[Tensor, "heads k d"]) -> float:
-    """Smaller norm of [V_1 ... V_H] and of its transposed arrangement, V_h = output_h value_h, by QR of one side."""
+def _joint_value_norms(output: Float[Tensor, "heads out k"], value: Float[Tensor, "heads k d"]) -> tuple[float, float]:
+    """Norms of [V_1 ... V_H] and of its transposed arrangement, V_h = output_h value_h, by QR of one side."""
     value_factor = torch.linalg.qr(value.transpose(-1, -2), mode="r").R
     output_factor = torch.linalg.qr(output, mode="r").R
     beside = (output @ value_factor.transpose(-1, -2)).permute(1, 0, 2).flatten(1)
     on_top = (output_factor @ value).flatten(0, 1)
-    return min(float(norm_upper(beside)), float(norm_upper(on_top)))
+    return float(norm_upper(beside)), float(norm_upper(on_top))
+
+
+def _stacked_interaction(layer: AttentionLayer, query: Tensor, key: Tensor) -> float:
+    """Norm of all A_h on top of one another; with a rotation between, of all |W_K^h| W_Q^h."""
+    if layer.rotary is None:
+        key_factor = torch.linalg.qr(key.transpose(-1, -2), mode="r").R
+        return float(norm_upper((key_factor @ query).flatten(0, 1))) * layer.scale
+    sizes = norm_upper(key)[:, None, None] * layer.rotary.scaling**2
+    return float(norm_upper((sizes * query).flatten(0, 1))) * layer.scale

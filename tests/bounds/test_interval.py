@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robust_attn.bounds.interval import log_others, softmax_interval
+from robust_attn.bounds.interval import heaviest_atom, log_others, softmax_interval, variance_weights
 from tests.cases import generator
 
 
@@ -41,3 +41,43 @@ def test_log_others_is_the_sum_without_one(seed):
     for j in range(6):
         rest = torch.cat((terms[:, :j], terms[:, j + 1 :]), -1)
         assert torch.allclose(others[:, j], rest.logsumexp(-1), rtol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), length=st.integers(1, 7), width=st.floats(0, 2))
+def test_variance_weights_dominate_the_variance_of_anything(seed, length, width):
+    """Var_P(z) <= sum_j r_j z_j^2 for every P between floor and ceiling: P itself, and random mixtures inside."""
+    g = generator(seed)
+    logits = torch.randn(1, length, generator=g, dtype=torch.float64) * 3
+    seen = torch.ones(1, length, dtype=torch.bool)
+    floor, ceiling, _ = softmax_interval(logits.log_softmax(-1), torch.full_like(logits, width), seen)
+    inverse = torch.rand(1, length, generator=g, dtype=torch.float64) + 0.1
+    weights = variance_weights(floor, ceiling, inverse)
+    for _ in range(5):
+        shift = (2 * torch.rand(1, length, generator=g, dtype=torch.float64) - 1) * width
+        p, z = (logits + shift).softmax(-1), torch.randn(1, length, generator=g, dtype=torch.float64)
+        variance = (p * z**2).sum() - (p * z).sum() ** 2
+        assert float(variance) <= float((weights * z**2).sum()) * (1 + 1e-12)
+
+
+def test_variance_weights_by_hand():
+    """P = (0.9, 0.1): 2 P (1 - P) = 0.18 for both; favoured: 1.4 * 0.09 = 0.126 and 0.09 + 0.1 (0 + 0.9 / 0.4) = 0.315.
+
+    The largest entries are 0.9 (P itself), 0.18 and 0.315: the plain Gershgorin sums are taken.
+    """
+    p = torch.tensor([[0.9, 0.1]], dtype=torch.float64)
+    assert variance_weights(p, p, torch.ones_like(p)).tolist()[0] == pytest.approx([0.18, 0.18])
+
+
+def test_variance_weights_favour_the_heaviest_atom_where_the_others_are_light():
+    """P = (0.9, 0.01 ten times): heaviest 1.4 * 0.09; each other 0.01 * 0.99 + 0.01 (0.09 + 0.9 / 0.4)."""
+    p = torch.tensor([[0.9] + [0.01] * 10], dtype=torch.float64)
+    found = variance_weights(p, p, torch.ones_like(p))[0]
+    assert float(found[0]) == pytest.approx(0.126)
+    assert found[1:].tolist() == pytest.approx([0.0099 + 0.01 * (0.09 + 2.25)] * 10)
+
+
+def test_only_one_atom_is_favoured_where_several_are_equally_heavy():
+    """P = (1/2, 1/2): Var(1, -1) = 1 = sum r z^2 needs r_1 + r_2 >= 1; two favoured atoms would give 0.7."""
+    p = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
+    assert heaviest_atom(p).tolist() == [[True, False]]
+    assert float(variance_weights(p, p, torch.ones_like(p)).sum()) >= 1.0

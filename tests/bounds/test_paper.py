@@ -5,11 +5,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.bounds import paper
+from robust_attn.bounds.setting import BallSetting
+from robust_attn.budget import Frobenius
 from robust_attn.spectral.lipschitz import local_lipschitz
+from robust_attn.spectral.norms import head_norms
 from tests.bounds.balls import single_head_ball
 from tests.cases import generator, one_sample
 
@@ -49,6 +54,13 @@ def test_discrete_lower_by_hand():
     """A = diag(-1, 0.5), R = 1, n = 5: gamma = max(1, 1/16) = 1, sqrt(4) / (1 + 4 e^-2)."""
     A = torch.diag(torch.tensor([-1.0, 0.5])).double()
     assert constant(paper.discrete_lower(A, radius=1.0, length=5)) == pytest.approx(2 / (1 + 4 * math.exp(-2)))
+
+
+def test_lower_bounds_of_a_positive_matrix_by_hand():
+    """A = diag(8, 1), R = 1: gamma = max(-1, 8/8) = 1, so n = 5 gives sqrt(4) / (1 + 4 e^-2), and mean field e / 2."""
+    A = torch.diag(torch.tensor([8.0, 1.0])).double()
+    assert constant(paper.discrete_lower(A, radius=1.0, length=5)) == pytest.approx(2 / (1 + 4 * math.exp(-2)))
+    assert constant(paper.mean_field_lower(A, radius=1.0)) == pytest.approx(math.e / 2)
 
 
 def test_mean_field_lower_by_hand():
@@ -114,13 +126,111 @@ def test_upper_bounds_dominate_random_configurations(seed, causal, n, log_radius
     layer = AttentionLayer.single_head(A, torch.eye(3).double(), torch.randn(3, generator=g, dtype=torch.float64), mask)
     points = torch.randn(n, 3, generator=g, dtype=torch.float64)
     points = radius * points / points.norm(dim=-1, keepdim=True)
-    from robust_attn.bounds.setting import BallSetting
-    from robust_attn.budget import Frobenius
-    from robust_attn.spectral.norms import head_norms
-
     measure = TokenMeasure.uniform(points)
     ball = BallSetting.of(layer, head_norms(layer), measure, Frobenius(1.0), radius=radius)
     attained = float(local_lipschitz(layer, one_sample(measure)).lower)
     for bound in UPPER:
         found = bound(ball)
         assert not found.applies or attained <= constant(found) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("mask", list(Mask))
+@pytest.mark.parametrize("a", [-1.5, 1.0])
+def test_worst_case_ascent_does_not_exceed_the_upper_bounds(mask, a):
+    """Ascent on the constant over configurations of five tokens in the unit ball of the plane."""
+    A = a * torch.eye(2).double() + 0.2 * torch.randn(2, 2, generator=generator(0), dtype=torch.float64)
+    layer = AttentionLayer.single_head(A, 2 * torch.eye(2).double(), mask=mask)
+    worst = WorstCaseSearch(1.0, steps=40, restarts=2)(layer, 5, generator=generator(1))
+    ball = BallSetting.of(layer, head_norms(layer), TokenMeasure.uniform(worst.points), Frobenius(1.0), radius=1.0)
+    found = [bound(ball) for bound in UPPER]
+    assert sum(bound.applies for bound in found) == 2
+    assert all(worst.constant <= constant(bound) for bound in found if bound.applies)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_no_interaction_is_solved_exactly(n):
+    """A = 0: the map is V times the mean, of norm |V| = 3: the mean-field bound is attained, the discrete one says
+    sqrt(3 n) |V|; causal, the Cesaro mean, which Hardy's 2 |V| bounds for every n."""
+    found = [bound(single_head_ball(0.0, length=n, value=3.0)) for bound in UPPER[:2]]
+    assert [constant(bound) for bound in found] == pytest.approx([3 * math.sqrt(3 * n), 3.0])
+    causal = paper.masked_mean_field_upper(single_head_ball(0.0, length=n, value=3.0, mask=Mask.CAUSAL))
+    assert constant(causal) == pytest.approx(6.0)
+
+
+@given(seed=st.integers(0, 500), n=st.integers(2, 9), log_radius=st.floats(-1, 0.5))
+def test_the_stated_tokens_attain_the_discrete_lower_bound_inside_the_ball(seed, n, log_radius):
+    radius = 10**log_radius
+    A = torch.randn(3, 3, generator=generator(seed), dtype=torch.float64)  # 3 x 3: one real eigenvalue at least
+    points = paper.adversarial_tokens(A, radius=radius, length=n)
+    attained = exact_constant(AttentionLayer.single_head(A, torch.eye(3).double()), TokenMeasure.uniform(points))
+    assert float(points.norm(dim=-1).max()) <= radius * (1 + 1e-12)
+    assert attained >= constant(paper.discrete_lower(A, radius=radius, length=n)) * (1 - 1e-9)
+
+
+def exact_constant(layer: AttentionLayer, measure: TokenMeasure) -> float:
+    return float(torch.linalg.matrix_norm(ScaledJacobian(layer.linearize(measure), measure.masses).dense(), 2))
+
+
+@pytest.mark.parametrize("eigenvalues", [(-1.5, 0.5), (9.0, -0.2)])
+def test_ascent_from_random_starts_reaches_the_discrete_lower_bound(eigenvalues):
+    A = torch.diag(torch.tensor(eigenvalues).double())
+    layer = AttentionLayer.single_head(A, torch.eye(2).double())
+    worst = WorstCaseSearch(1.0, steps=40, restarts=2)(layer, 6, generator=generator(0))
+    assert worst.constant >= constant(paper.discrete_lower(A, radius=1.0, length=6))
+
+
+@pytest.mark.parametrize("n", [2, 5, 17])
+def test_the_discrete_lower_bound_is_exact_where_one_token_draws_everything(n):
+    """R^2 gamma = 40: all others attend to the one token and it to them: sqrt(n - 1), and the bound says the same."""
+    A = -torch.eye(1).double()
+    points = paper.adversarial_tokens(A, radius=math.sqrt(40), length=n)
+    attained = exact_constant(AttentionLayer.single_head(A, -A), TokenMeasure.uniform(points))
+    assert attained == pytest.approx(math.sqrt(n - 1))
+    assert constant(paper.discrete_lower(A, radius=math.sqrt(40), length=n)) == pytest.approx(math.sqrt(n - 1))
+
+
+@given(seed=st.integers(0, 200), t=st.floats(0.2, 5), n=st.integers(2, 9))
+def test_scaling_laws_of_the_lower_bounds(seed, t, n):
+    """X -> tX with A -> A/t^2 leaves the constant."""
+    A = torch.randn(3, 3, generator=generator(seed), dtype=torch.float64) - torch.eye(3)
+    discrete = paper.discrete_lower(A, radius=1.0, length=n)
+    assert paper.discrete_lower(A / t**2, radius=t, length=n).log10 == pytest.approx(discrete.log10, abs=1e-9)
+    mean_field = paper.mean_field_lower(A, radius=1.0)
+    rescaled = paper.mean_field_lower(A / t**2, radius=t)
+    assert rescaled.applies == mean_field.applies
+    assert not mean_field.applies or rescaled.log10 == pytest.approx(mean_field.log10, abs=1e-9)
+
+
+def two_atoms(a: float, radius: float, log_odds: float) -> tuple[AttentionLayer, TokenMeasure]:
+    """The configuration of the lower bounds as a measure: mass 1 / (1 + e^log_odds) on the token that stands alone."""
+    A, mass = torch.tensor([[a]]).double(), 1 / (1 + math.exp(log_odds))
+    points = paper.adversarial_tokens(A, radius=radius, length=2)
+    masses = torch.tensor([mass, 1 - mass]).double()
+    return AttentionLayer.single_head(A, torch.eye(1).double()), TokenMeasure.weighted(points, masses)
+
+
+@given(a=st.floats(-3, 9).filter(lambda a: abs(a) > 0.01), reach=st.floats(0.05, 14))
+def test_two_atoms_attain_the_mean_field_lower_bound(a, reach):
+    """n ~ e^{2 gamma R^2} tokens, one of them alone: mass 1 / (1 + e^{2 gamma R^2}); here gamma R^2 = reach."""
+    gamma = max(-a, a / 8)
+    radius = math.sqrt(reach / gamma)
+    attained = exact_constant(*two_atoms(a, radius, 2 * reach))
+    assert attained >= constant(paper.mean_field_lower(torch.tensor([[a]]).double(), radius=radius)) * (1 - 1e-6)
+
+
+def test_the_mean_field_lower_bound_is_exact_to_leading_order():
+    """At these masses half of the others' attention goes to the one token: Lip = (gamma R^2 / 2 + 1/2) e^{gamma R^2} up
+    to e^{-2 gamma R^2}, so the bound misses the part 1 / (1 + gamma R^2) of it."""
+    for reach in (4.0, 8.0, 16.0):
+        attained = exact_constant(*two_atoms(-1.0, math.sqrt(reach), 2 * reach))
+        found = constant(paper.mean_field_lower(-torch.eye(1).double(), radius=math.sqrt(reach)))
+        assert found / attained == pytest.approx(reach / (1 + reach), rel=3 * math.exp(-reach))
+
+
+@pytest.mark.parametrize("a", [-1.0, 8.0])
+def test_ascent_over_the_masses_exceeds_the_mean_field_lower_bound_and_not_the_upper_one(a):
+    """Masses from e^-2 to e^2 times those of the lower bound, at gamma R^2 = 4: the best is at least 1.4 times it."""
+    found = max(exact_constant(*two_atoms(a, 2.0, 8 + shift / 4)) for shift in range(-8, 9))
+    lower = constant(paper.mean_field_lower(torch.tensor([[a]]).double(), radius=2.0))
+    upper = constant(paper.mean_field_upper(single_head_ball(a, radius=2.0, length=2)))
+    assert 1.4 * lower <= found <= upper

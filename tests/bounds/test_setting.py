@@ -1,13 +1,17 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
+from robust_attn.attention.rotary import Rotary
+from robust_attn.bounds import paper, sharp
 from robust_attn.bounds.setting import BallSetting, joined_heads
-from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
+from robust_attn.budget import BUDGETS, Frobenius, PerToken, Wasserstein
 from robust_attn.spectral.norms import head_norms
 from tests.bounds.balls import single_head_ball
 from tests.cases import CASES, generator, random_layer, random_measure
@@ -61,3 +65,42 @@ def test_averaged_norm_is_recognised():
     assert single_head_ball(1.0, length=2, masses=[0.1, 0.9], budget=Wasserstein(1.0)).averaged
     assert not single_head_ball(1.0, length=2, masses=[0.1, 0.9], budget=Frobenius(1.0)).averaged
     assert single_head_ball(1.0, length=3, budget=Frobenius(1.0)).averaged
+
+
+def test_a_budget_per_token_is_stretched_by_the_root_of_the_length():
+    """Four tokens that each move by 1 move by 2 together: constants of the Frobenius norm double."""
+    plain, per_token = (single_head_ball(2.0, length=4, budget=budget) for budget in (Frobenius(1.0), PerToken(1.0)))
+    assert per_token.stretch == pytest.approx(2.0)
+    for bound in (paper.discrete_upper, sharp.unified_upper, sharp.half_square_upper):
+        assert bound(per_token).output_change == pytest.approx(2 * bound(plain).output_change)
+
+
+def test_a_scaled_rotation_scales_the_logits_twice():
+    """Queries and keys are both multiplied: slopes, interaction and logits at zero by 3^2."""
+    case = next(case for case in CASES if case.rotary and case.bias)
+    layer = random_layer(case, generator(0))
+    plain, scaled = head_norms(layer), head_norms(replace(layer, rotary=replace(layer.rotary, scaling=3.0)))
+    for name in ("interaction", "key_slope_at_zero", "query_slope_at_zero", "logit_at_zero"):
+        assert torch.allclose(getattr(scaled, name), 9 * getattr(plain, name)), name
+    assert scaled.stacked_interaction == pytest.approx(9 * plain.stacked_interaction)
+
+
+def test_biases_of_a_rotary_layer_by_hand():
+    """W_Q = 2 I, W_K = 3 I, biases (1, 0) and (0, 4), scale 1/2: |A| = 3, |a| = 3/2 in the keys, 4 in the queries, and
+    2 at zero; at R = 1 kappa is 3 + 3/2 + 4 + 2."""
+    eye = torch.eye(2).double()[None]
+    layer = AttentionLayer(
+        query=2 * eye,
+        query_bias=torch.tensor([[1.0, 0.0]]).double(),
+        key=3 * eye,
+        key_bias=torch.tensor([[0.0, 4.0]]).double(),
+        value=eye,
+        output=eye,
+        offset=torch.zeros(2).double(),
+        scale=0.5,
+        rotary=Rotary(torch.tensor([1.0])),
+    )
+    norms = head_norms(layer)
+    assert float(norms.key_slope(1.0)) == pytest.approx(4.5)
+    assert float(norms.query_slope(1.0)) == pytest.approx(7.0)
+    assert float(norms.largest_logit(1.0)) == pytest.approx(10.5)

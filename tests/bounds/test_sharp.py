@@ -41,7 +41,7 @@ def test_token_max_by_hand():
 
 @given(a=st.floats(0.1, 3), t=st.floats(0.2, 5), value=st.floats(0.1, 10), n=st.integers(1, 9))
 def test_scaling_laws(a, t, value, n):
-    for bound in (sharp.unified_upper, sharp.half_square_upper):
+    for bound in (sharp.unified_upper, sharp.half_square_upper, sharp.sharp_mean_field_upper):
         base = bound(single_head_ball(a, length=n))
         assert bound(single_head_ball(a / t**2, length=n, radius=t)).log10 == pytest.approx(base.log10, abs=1e-9)
         stretched = bound(single_head_ball(a, length=n, value=value))
@@ -67,7 +67,8 @@ def test_worst_case_ascent_does_not_exceed_and_comes_near(mask, a):
     layer = AttentionLayer.single_head(A, torch.eye(2).double(), mask=mask)
     worst = WorstCaseSearch(1.0, steps=40, restarts=3)(layer, 5, generator=generator(1))
     ball = BallSetting.of(layer, head_norms(layer), TokenMeasure.uniform(worst.points), Frobenius(1.0), radius=1.0)
-    best = min(constant(bound(ball)) for bound in (sharp.unified_upper, sharp.half_square_upper))
+    bounds = [bound(ball) for bound in (sharp.unified_upper, sharp.half_square_upper, sharp.sharp_mean_field_upper)]
+    best = min(constant(bound) for bound in bounds if bound.applies)
     assert best / 3 <= worst.constant <= best
 
 

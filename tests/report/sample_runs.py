@@ -76,6 +76,16 @@ def records(layers: int = 6, samples: int = 4, **extra: Any) -> list[dict[str, A
     return [record(layer, sample, **extra) for layer in range(layers) for sample in range(samples)]
 
 
+def certificate_record(
+    layer: int = 0, sample: int = 0, *, head: int | None = None, radius: float | None = 0.02, **extra: Any
+) -> dict[str, Any]:
+    """A record of task=certify with a tolerance: norms behind the bounds, and the radius that keeps 0.1."""
+    norms = {"radius": 12.5, "value": 3.5, "interaction": 0.75, "kappa": 117.0, "mixing": 32.0}
+    found = {"tolerance": 0.1, "radius": radius, "bound": "local.second_order", "unbounded": False}
+    more = {"head": head, "norms": norms, "certified_radius": found | {"failure_probability": 1e-9}}
+    return record(layer, sample, attack="none") | more | extra
+
+
 def constant_record(layer: int = 0, sample: int = 0, *, tokens: int = 32, value: float = 1.0) -> dict[str, Any]:
     """A record of task=lipschitz: no budget, no bounds, no verdict."""
     return {

@@ -1,0 +1,259 @@
+"""Bounds deliberately altered in one place, each with the tests that have to notice (theory sheet, section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One alteration: `old` stands once in robust_attn/`file`; with `new` in its place one of `tests` has to fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def _altered(file: str, tests: str, *changes: tuple[str, str, str, str]) -> tuple[Mutant, ...]:
+    """Changes (name, old, new, test functions without "test_", or file::function where they stand elsewhere)."""
+    return tuple(
+        Mutant(f"{Path(file).stem}.{name}", file, old, new, tuple(_node(tests, test) for test in names.split()))
+        for name, old, new, names in changes
+    )
+
+
+def _node(tests: str, name: str) -> str:
+    return f"tests/{name}" if "::" in name else f"tests/{tests}::test_{name}"
+
+
+EXACT = "bounds/test_rounding.py::test_closed_forms_and_hull_are_those_of_interval_arithmetic"
+SPECTRAL = "bounds/test_rounding.py::test_spectral_norms_are_upper_values_within_their_margins"
+HEADS = "bounds/test_rounding.py::test_norms_of_heads_are_upper_values"
+TWO_HEADS = "bounds/test_ball.py::test_two_equal_heads_are_twice_one"
+ONE_TOKEN = "bounds/test_ball.py::test_one_token_by_hand"
+TWO_TOKENS = "bounds/test_ball.py::test_two_tokens_by_hand"
+
+MUTANTS = (
+    *_altered(
+        "bounds/paper.py",
+        "bounds/test_paper.py",
+        ("sqrt_3", "math.log(3) + inside", "math.log(2.5) + inside", "discrete_upper_by_hand"),
+        ("four_n", "4 * n * ball.key_reach", "3 * n * ball.key_reach", "discrete_upper_by_hand"),
+        ("bias", "ball.key_reach**2 + ball", "ball.query_reach**2 + ball", "discrete_upper_with_a_bias_by_hand"),
+        ("exponent", "(1 + 3 * exponent).log() + 2 *", "(1 + 3 * exponent).log() +", "mean_field_upper_by_hand"),
+        ("hardy", "math.log(2) + (1 + 2 *", "math.log(1) + (1 + 2 *", "masked_mean_field_by_hand"),
+        ("lower_exponent", "math.exp(-2 * radius**2", "math.exp(-(radius**2)", "discrete_lower_by_hand"),
+        (
+            "eighth",
+            "float(real.max()) / 8",
+            "float(real.max()) / 4",
+            "lower_bounds_of_a_positive_matrix_by_hand",
+        ),
+        ("half", "math.log(gamma / 2 *", "math.log(gamma *", "mean_field_lower_by_hand"),
+        (
+            "stretch",
+            "log_constant + math.log(ball.stretch)",
+            "log_constant",
+            "bounds/test_setting.py::test_a_budget_per_token_is_stretched_by_the_root_of_the_length",
+        ),
+    ),
+    *_altered(
+        "bounds/sharp.py",
+        "bounds/test_sharp.py",
+        ("query_part", ".sqrt() * row + ball.query_reach", ".sqrt() * row", "unified_by_hand"),
+        ("half_of_n", "(1 + math.sqrt(n / 2))", "(1 + math.sqrt(n / 3))", "half_square_by_hand"),
+        (
+            "pulling",
+            "math.log(27 / 32)",
+            "math.log(27 / 64)",
+            "bounds/test_sharp_mean_field.py::test_sharp_mean_field_by_hand",
+        ),
+        ("token_max", "1 + ball.key_reach + ball.query_reach", "1 + ball.key_reach", "token_max_by_hand"),
+        ("one_key", "1 - lead * math.expm1", "1 - lead / 2 * math.expm1", "one_key_lower_by_hand"),
+        ("two_keys", "0.5 * math.log(half)", "0.6 * math.log(half)", "two_key_lower_is_nearly_the_whole_constant"),
+    ),
+    *_altered(
+        "bounds/setting.py",
+        "bounds/test_setting.py",
+        ("mixing", "torch.exp(-2 * kappa)", "torch.exp(-kappa)", "mixing_by_hand"),
+        (
+            "a_head",
+            "torch.logsumexp(norms.value.log() + log_constants, dim=0)",
+            "(norms.value.log() + log_constants).max()",
+            "joined_heads_takes_the_smaller_sum",
+        ),
+        ("root_of_squares", "dim=0) / 2", "dim=0) / 3", "joined_heads_takes_the_smaller_sum"),
+        ("radius", " + budget.reach(measure)", "", "radius_covers_the_budget"),
+    ),
+    *_altered(
+        "bounds/interval.py",
+        "bounds/test_interval.py",
+        ("margin", "MARGIN = 1 + 1e-11", "MARGIN = 1 - 1e-11", EXACT),
+        ("others", "log_others(log_p - shift)", "log_others(log_p)", "interval_softmax_is_attained_at_a_corner"),
+        (
+            "gershgorin",
+            "(ceiling, 2 * alone, favoured)",
+            "(ceiling, 1.5 * alone, favoured)",
+            "variance_weights_by_hand",
+        ),
+        (
+            "favoured_twice",
+            "torch.nn.functional.one_hot(ceiling.argmax(-1), ceiling.shape[-1]).bool()",
+            "ceiling == ceiling.amax(-1, keepdim=True)",
+            "only_one_atom_is_favoured_where_several_are_equally_heavy",
+        ),
+        (
+            "favour",
+            "(rest + top / FAVOUR)",
+            "(rest + top)",
+            "variance_weights_favour_the_heaviest_atom_where_the_others_are_light",
+        ),
+        ("bilinear_shift", "interaction * ball.eps**2 / 2", "interaction * ball.eps**2 / 4", EXACT),
+        ("query_shift", "+ b**2 * own_inverse", "", EXACT),
+        ("motion", ".sum(-1).sqrt()) + motion", ".sum(-1).sqrt())", ONE_TOKEN),
+        ("mean_of_values", ".sum(-1) + value_motion", ".sum(-1)", ONE_TOKEN),
+        (
+            "key_slope",
+            "data.key_slope + interaction * own_reach",
+            "data.key_slope",
+            "bounds/test_curvature.py::test_one_head_has_nothing_to_join",
+        ),
+    ),
+    *_altered(
+        "bounds/slopes.py",
+        "bounds/test_slopes.py",
+        ("pull", "** 2 + pull**2).sqrt()", "** 2 + 0 * pull**2).sqrt()", TWO_TOKENS),
+        ("rotation", "+ pull if rotary else", "+ pull if False else", "the_cross_term_stays_with_a_rotation_by_hand"),
+        ("heads", "row_norm.sum(-2, keepdim=True) * row_norm", "row_norm**2", TWO_HEADS),
+        ("largest_column", ".amax(-1).sqrt()", ".mean(-1).sqrt()", "columns_by_hand"),
+        ("query_blocks", "slopes.blocks + torch.diag_embed(slopes.queries)", "slopes.blocks", "blocks_by_hand"),
+    ),
+    *_altered(
+        "bounds/curvature.py",
+        "bounds/test_curvature.py",
+        (
+            "split",
+            "(t + 2 * at.value_deviation",
+            "(t + at.value_deviation",
+            "the_split_form_is_taken_where_a_far_atom_is_light",
+        ),
+        (
+            "own",
+            "(own + beside) * MARGIN",
+            "beside * MARGIN",
+            "row_sums_are_taken_where_one_atom_draws_nearly_everything",
+        ),
+        (
+            "favoured",
+            "beside + with_top / FAVOUR",
+            "beside + with_top",
+            "the_heaviest_atom_is_favoured_where_it_draws_most_and_lies_near_the_mean",
+        ),
+        (
+            "query_moment",
+            "d.amax(-1) * at.slope_deviation**2",
+            "d.amin(-1) * at.slope_deviation**2",
+            "third_moment_of_the_query_dominates",
+        ),
+        ("moving_values", "apart = (2 * u *", "apart = (1 * u *", "terms_of_two_tokens_by_hand"),
+        ("mixed_third", "2 * _third_mixed(at)", "_third_mixed(at)", "terms_of_two_tokens_by_hand"),
+        ("bilinear", "_apart(2 * norms.interaction", "_apart(1 * norms.interaction", "terms_of_two_tokens_by_hand"),
+        ("balance", "(2 * _positive(balance))", "(4 * _positive(balance))", "terms_of_two_tokens_by_hand"),
+        ("drift", "(joint + drift) ** 2", "joint**2", "one_head_has_nothing_to_join"),
+        ("joined_cross_terms", "values.square().sum(-2).sqrt()", "values.amax(-2)", TWO_HEADS),
+    ),
+    *_altered(
+        "bounds/ball.py",
+        "bounds/test_ball.py",
+        ("hull_reach", "(distance + norms.value[:, None] * reach)", "(distance + 0 * reach)", "hull_by_hand"),
+        ("column_norms", "matrix.norm(dim=-2)", "matrix.norm(dim=-1)", "column_norms_by_hand"),
+        (
+            "cross_rows",
+            "torch.diag_embed(terms.cross_rows / 2)",
+            "torch.diag_embed(terms.cross_rows / 4)",
+            "curvature_by_hand",
+        ),
+        (
+            "own_rows",
+            "terms.own_rows * ball.inverse.sqrt()",
+            "terms.own_rows * ball.inverse.sqrt() / 2",
+            "one_token_by_hand",
+        ),
+        ("hull_margin", "terms.hull_rows * MARGIN", "terms.hull_rows / MARGIN", EXACT),
+    ),
+    *_altered(
+        "bounds/rows.py",
+        "bounds/test_rows.py",
+        ("mean", "difference = points - mean", "difference = points", "spread_by_hand"),
+        (
+            "gram_scale",
+            "keys = layer.scale * layer.key[groups]",
+            "keys = layer.key[groups]",
+            "slopes_agree_with_autograd",
+        ),
+        (
+            "rotation",
+            "gram(layer.rotary.rotate_back(queries, position))",
+            "gram(queries)",
+            "gram_of_the_key_slopes_agrees_with_autograd",
+        ),
+        ("query_blocks", "@ slopes_apart).sum(-2)", "@ slopes_apart).amax(-2)", TWO_HEADS),
+    ),
+    *_altered(
+        "spectral/lanczos.py",
+        "spectral/test_lanczos.py",
+        ("exponent", "/ (2 * steps - 1)", "/ (2 * steps)", "upper_factor_by_hand"),
+        ("constant", "KW_CONSTANT = 1.648", "KW_CONSTANT = 1.0", "upper_factor_by_hand"),
+        (
+            "checkpoints",
+            "else len(checkpoints(steps)))",
+            "else 1)",
+            "a_run_that_chose_when_to_stop_pays_for_every_checkpoint",
+        ),
+        ("margin", "(factor * (1 + margin))", "(factor * (1 - margin))", "exact_when_the_whole_space_is_searched"),
+    ),
+    *_altered(
+        "spectral/norms.py",
+        "spectral/test_norms.py",
+        ("svd_margin", "SVD_MARGIN = 1e-11", "SVD_MARGIN = -1e-11", SPECTRAL),
+        ("gram_iteration", "safe.log() / 2**step", "safe.log() / 3**step", SPECTRAL),
+        (
+            "bias",
+            "self.interaction * radius + self.key_slope_at_zero + self.query",
+            "self.interaction * radius + self.query",
+            "hand_computed_head_norms",
+        ),
+        ("stacked", "(key_factor @ query).flatten(0, 1)", "(key_factor @ query)[0]", HEADS),
+        (
+            "rotary_scaling",
+            "scale = layer.scale * layer.rotary.scaling**2",
+            "scale = layer.scale * layer.rotary.scaling",
+            "bounds/test_setting.py::test_a_scaled_rotation_scales_the_logits_twice",
+        ),
+    ),
+    *_altered(
+        "certificate.py",
+        "test_certificate.py",
+        ("moments", "((1 - start) ** 2 - (1 - end) ** 2) / 2", "(end - start) ** 2 / 2", "the_path_by_hand"),
+        (
+            "remainder",
+            "eps * values.lipschitz_upper + remainder",
+            "eps * values.lipschitz_upper",
+            "second_order_with_confidence_is_the_given_constant_plus_the_same_curvature",
+        ),
+        ("not_a_number", " and math.isfinite(certified))", ")", "verdicts"),
+        ("rounding", "observed - rounding > certified", "observed + rounding > certified", "verdicts"),
+        ("broken", "if not usable or broken:", "if not usable:", "what_is_not_finite_is_unknown_and_raises_nothing"),
+        ("hull_radius", "hull_rows=path[-1]", "hull_rows=path[0]", "the_hull_in_each_norm_by_hand"),
+        ("hull_weights", "(budget.weights(measure) * rows**2)", "(rows**2)", "the_hull_in_each_norm_by_hand"),
+    ),
+    *_altered(
+        "bounds/bound.py",
+        "bounds/test_bound.py",
+        ("comparator", " and not self.comparator", "", "lower_bounds_comparators_and_inapplicable_ones_never_certify"),
+        ("side", " and self.side is Side.UPPER", "", "lower_bounds_comparators_and_inapplicable_ones_never_certify"),
+    ),
+)

@@ -1,0 +1,175 @@
+"""Slivers: a small mass cut from one token and sent far. Its size, its source and its destination are all searched for.
+
+In a Wasserstein budget eps a mass t may travel eps / sqrt(t), and inside the support no farther than across it. The
+farther it goes the less it may weigh, and the attention that it draws grows exponentially with the way it goes: so t is
+the most that the budget allows at a destination, and the search is one over destinations, from many starts at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from robust_attn.attacks.ascent import Objective, climb
+from robust_attn.attacks.copies import query_blocks
+from robust_attn.attacks.sliver_field import SliverField
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.budget import PerToken, Wasserstein
+
+SMALLEST_MASS = 1e-10
+FIRST_STEP = 0.3
+"""Of the diameter of the support: the first step of an ascent on a destination."""
+SCREENING_STEPS = 16
+SEARCH_STEPS = 24
+FINALISTS = 6
+RANDOM_PLACES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Slivers:
+    """Candidates: from which token, and where to."""
+
+    source: Int[Tensor, "c"]
+    place: Float[Tensor, "c d"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sliver:
+    """The best one found for a sample: `mass` of token `source` goes to `place`, and the output changes by `change`."""
+
+    source: int
+    mass: float
+    place: Float[Tensor, "d"]
+    change: float
+
+
+def best_sliver(layer: AttentionLayer, sample: TokenMeasure, budget: Wasserstein, generator: torch.Generator) -> Sliver:
+    """Of one sample (padding is left out): for every start the best source, then ascent; then sources once more."""
+    kept = sample.present.nonzero()[:, 0]
+    tokens = TokenMeasure(sample.points[kept], sample.masses[kept], sample.positions[kept])
+    search = _Search(SliverField.of(layer, tokens), budget.radius, float(budget.support_radius(sample)))
+    places = (search.key_places(), search.query_places(layer, generator), search.random_places(generator))
+    sketch = search.field.sketched(generator)
+    starts = search.best_sources(sketch, torch.cat(places, dim=1))
+    screened, values = search.climbed(search.field, starts, SCREENING_STEPS)
+    top = values.topk(min(FINALISTS, values.shape[0])).indices
+    finalists = Slivers(screened.source[top], screened.place[top])
+    elsewhere = search.best_sources(sketch, finalists.place.expand(tokens.length, *finalists.place.shape))
+    both = Slivers(*(torch.cat(pair) for pair in zip(_parts(finalists), _parts(elsewhere), strict=True)))
+    last, values = search.climbed(search.field, both, SEARCH_STEPS)
+    best = int(values.argmax())
+    source, place = int(last.source[best]), last.place[best]
+    mass = float(search.mass(last)[best])
+    return Sliver(int(kept[source]), mass, place, float(values[best]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What the search works with: the field of slivers, the budget and the support."""
+
+    field: SliverField
+    eps: float
+    support: float
+
+    @property
+    def tokens(self) -> TokenMeasure:
+        return self.field.at.measure
+
+    @property
+    def room(self) -> PerToken:
+        """How far a sliver may go: across the support, or as far as the smallest mass can."""
+        return PerToken(min(2 * self.support, self.eps / math.sqrt(SMALLEST_MASS)), support=self.support)
+
+    @property
+    def horizon(self) -> float:
+        """The norm of the farthest starts: the support, or the tokens' own radius where there is none."""
+        return self.support if math.isfinite(self.support) else float(self.tokens.radius)
+
+    def mass(self, slivers: Slivers) -> Float[Tensor, "c"]:
+        """eps^2 / distance^2, but at most half of the source."""
+        squared = (slivers.place - self.tokens.points[slivers.source]).square().sum(-1)
+        half = self.tokens.masses[slivers.source] / 2
+        return torch.minimum(self.eps**2 / squared.clamp_min(torch.finfo(squared.dtype).tiny), half)
+
+    def key_places(self) -> Float[Tensor, "n starts d"]:
+        """At the edge, for every source: where queries point on average, or most of them, head by head and together."""
+        at = self.field.at
+        layer, q = at.layer, at.projections.q
+        mean = (self.tokens.masses[:, None] * q).sum(-2)
+        top = torch.linalg.svd(q, full_matrices=False).Vh[:, 0]
+        aims = torch.stack((mean, top, -top), dim=1)[:, :, None].expand(-1, -1, self.tokens.length, -1)
+        if layer.rotary is not None:
+            aims = layer.rotary.rotate_back(aims, self.tokens.positions)
+        groups = [layer.group_of(head) for head in range(layer.heads)]
+        pulled = aims @ layer.key[groups][:, None]
+        together = pulled[:, :1].sum(0, keepdim=True)
+        directions = torch.cat((pulled.flatten(0, 1), together.flatten(0, 1))).transpose(0, 1)
+        return self.horizon * directions / directions.norm(dim=-1, keepdim=True).clamp_min(1e-300)
+
+    def query_places(self, layer: AttentionLayer, generator: torch.Generator) -> Float[Tensor, "n starts d"]:
+        """Near every source and somewhat farther, both ways along the direction to which its own query reacts most."""
+        direction = query_blocks(layer, self.tokens, generator).direction
+        near = 1.5 * self.eps * (self.tokens.masses / 2).rsqrt()
+        far = torch.maximum(near, torch.full_like(near, 0.1 * self.horizon))
+        steps = torch.stack((near, -near, far, -far), dim=-1)
+        return self.tokens.points[:, None] + steps[..., None] * direction[:, None]
+
+    def random_places(self, generator: torch.Generator) -> Float[Tensor, "n starts d"]:
+        """Anywhere at the edge."""
+        noise = torch.randn(RANDOM_PLACES, self.tokens.width, generator=generator, dtype=self.tokens.points.dtype)
+        places = self.horizon * noise / noise.norm(dim=-1, keepdim=True)
+        return places.expand(self.tokens.length, *places.shape)
+
+    def best_sources(self, field: SliverField, places: Float[Tensor, "n starts d"]) -> Slivers:
+        """Of every start the source from which it changes the output most; places[i] are the starts of source i."""
+        length, count = places.shape[:2]
+        source = torch.arange(length).repeat_interleave(count)
+        slivers = self._inside(Slivers(source, places.flatten(0, 1)))
+        mass = self.mass(slivers)
+        with torch.no_grad():
+            parts = field.blocks(source.shape[0])
+            values = torch.cat([field.change(source[part], mass[part], slivers.place[part]) for part in parts])
+        best = values.reshape(length, count).argmax(0)
+        return Slivers(best, slivers.place.reshape(length, count, -1)[best, torch.arange(count)])
+
+    def climbed(self, field: SliverField, slivers: Slivers, steps: int) -> tuple[Slivers, Float[Tensor, "c"]]:
+        """Ascent on the destinations, each by itself, and the changes reached."""
+        home = self._home(slivers)
+        start = slivers.place[:, None] - home.points
+        objective = self._objective(field, slivers.source)
+        found = climb(objective, home, self.room, start, steps=steps, longest=FIRST_STEP)
+        return Slivers(slivers.source, (home.points + found.displacement)[:, 0]), found.output_change
+
+    def _objective(self, field: SliverField, source: Int[Tensor, "c"]) -> Objective:
+        """The change as a function of the way gone, where the mass follows from the way."""
+        home = self.tokens.points[source]
+
+        def objective(displacement: Tensor) -> tuple[Tensor, Tensor]:
+            way = displacement[:, 0]
+            mass = self.mass(Slivers(source, home + way))
+            value, by_mass, by_place = field.slope(source, mass, home + way)
+            squared = way.square().sum(-1)
+            free = mass < self.tokens.masses[source] / 2
+            by_way = torch.where(free, -2 * mass * by_mass / squared.clamp_min(1e-300), torch.zeros_like(mass))
+            return value, (by_place + by_way[:, None] * way)[:, None]
+
+        return objective
+
+    def _inside(self, slivers: Slivers) -> Slivers:
+        home = self._home(slivers)
+        way = self.room.project(slivers.place[:, None] - home.points, home)
+        return Slivers(slivers.source, (home.points + way)[:, 0])
+
+    def _home(self, slivers: Slivers) -> TokenMeasure:
+        """One atom a candidate, where it comes from."""
+        points = self.tokens.points[slivers.source][:, None]
+        return TokenMeasure.uniform(points)
+
+
+def _parts(slivers: Slivers) -> tuple[Tensor, Tensor]:
+    return slivers.source, slivers.place

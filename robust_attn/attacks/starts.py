@@ -1,0 +1,94 @@
+"""Where an ascent begins: along singular directions, with the whole budget on one token, or at random."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from robust_attn.attacks.ascent import repeated
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.operator import Jacobian, ScaledJacobian
+from robust_attn.budget import Budget
+from robust_attn.spectral.triplets import svds
+
+LANCZOS_STEPS = 20
+SINGULAR = 3
+"""Top singular directions that a move starts from."""
+INFLUENTIAL = 12
+"""Tokens of large influence on the output to first order, of which..."""
+CONCENTRATED = 4
+"""... those that change it most when they get the whole budget are starts of a move."""
+POWER_STEPS = 1
+
+
+def move_starts(
+    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator, *, random: int
+) -> Float[Tensor, "starts *batch n d"]:
+    """Singular directions, single tokens and `random` displacements, all on the boundary of the budget."""
+    operator = ScaledJacobian(layer.linearize(measure), budget.weights(measure))
+    singular = singular_directions(operator, SINGULAR, generator)
+    alone = concentrated_directions(operator, INFLUENTIAL, generator)
+    families = (
+        strongest(layer, measure, budget, spent(budget, measure, fields), keep)
+        for fields, keep in ((singular, SINGULAR), (alone, CONCENTRATED))
+    )
+    return torch.cat((*families, *(budget.sample(measure, generator)[None] for _ in range(random))))
+
+
+def spent(
+    budget: Budget, measure: TokenMeasure, fields: Float[Tensor, "starts *batch n d"]
+) -> Float[Tensor, "starts *batch n d"]:
+    """Directions in the scaled coordinates of the budget's Hilbert norm, as displacements that use the whole budget."""
+    many = repeated(measure, fields.shape[0])
+    return budget.steepest(budget.weights(many).sqrt()[..., None] * fields, many)
+
+
+def singular_directions(
+    operator: Jacobian, count: int, generator: torch.Generator
+) -> Float[Tensor, "starts *batch n d"]:
+    """The right singular vectors of the largest singular values, as far as a few Lanczos steps find them."""
+    smallest = min(operator.domain[-2:].numel(), operator.codomain[-2:].numel(), LANCZOS_STEPS)
+    found = svds(operator, min(count, smallest), generator=generator, steps=LANCZOS_STEPS)
+    return found.vt.unflatten(-1, operator.domain[-2:]).movedim(-3, 0)
+
+
+def concentrated_directions(
+    operator: Jacobian, count: int, generator: torch.Generator
+) -> Float[Tensor, "starts *batch n d"]:
+    """For each of the most influential tokens the direction in which it moves the output most, by itself.
+
+    |J_j^T c| for a random c has mean square |J_j|_F^2, J_j the columns of token j: one vjp ranks all tokens.
+    """
+    cotangent = torch.randn(operator.codomain, generator=generator, dtype=operator.dtype)
+    pulled = operator.vjp(cotangent)
+    tokens = pulled.norm(dim=-1).topk(min(count, pulled.shape[-2]), dim=-1).indices.movedim(-1, 0)
+    return torch.stack([_strongest_alone(operator, pulled, token) for token in tokens])
+
+
+def strongest(
+    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"], keep: int
+) -> Float[Tensor, "kept *batch n d"]:
+    """Of the starts, each or its opposite as is better, the `keep` that change the output most, sample by sample."""
+    many = repeated(measure, 2 * starts.shape[0])
+    both = budget.project(torch.cat((starts, -starts)), many)
+    forth, back = budget.norm(layer(many.with_points(many.points + both)) - layer(measure), many).chunk(2)
+    first, second = both.chunk(2)
+    better = torch.where((forth >= back)[..., None, None], first, second)
+    order = torch.maximum(forth, back).topk(min(keep, starts.shape[0]), dim=0).indices
+    return better.gather(0, order[..., None, None].expand(order.shape[0], *better.shape[1:]))
+
+
+def _strongest_alone(operator: Jacobian, field: Float[Tensor, "*batch n d"], token: Int[Tensor, "*batch"]) -> Tensor:
+    """Power iteration on the columns of one token, from its part of `field`."""
+    only = torch.nn.functional.one_hot(token, field.shape[-2])[..., None].to(field.dtype)
+    direction = _unit(field * only)
+    for _ in range(POWER_STEPS):
+        direction = _unit(operator.vjp(operator.jvp(direction)) * only)
+    return direction
+
+
+def _unit(field: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    size = field.flatten(-2).norm(dim=-1)[..., None, None]
+    return field / torch.where(size > 0, size, torch.ones_like(size))

@@ -1,0 +1,140 @@
+"""Second derivatives on a ball: the terms of o'' (theory sheet, section 0), each held in the cheapest way (sheet, 3.3).
+
+With c_j = <g_ij, d_j> and a_j = <y_ij, d_i> the slopes of the logits along a displacement d, and u the values:
+moving values and moving keys, 2 Cov(u', c); the third moment of the keys, E[(u - m)(c - c_bar)^2]; that of the query,
+E[(u - m)(a - a_bar)^2]; and what is linear in d_i and in the d_j (`cross_terms`).
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.bounds.interval import FAVOUR, MARGIN, Ball, Inflated, heaviest_atom, smallest_rows
+from robust_attn.bounds.rows import RowBlock
+from robust_attn.spectral.norms import HeadNorms, covariance_norm_upper
+
+
+def cross_terms(norms: HeadNorms, ball: Ball, at: Inflated, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """What is linear in d_i and in the d_j: 2 Cov(u', s' of the query), Cov(u, s'') and the mixed third moment.
+
+    Each is held head by head or with the heads together (Cauchy-Schwarz over heads and atoms), whichever is smaller.
+    """
+    inverse = ball.inverse[..., None, :]
+    slope, value, third = at.slope_deviation, at.value_deviation, 2 * _third_mixed(at)
+    weighted = (slope[..., None] ** 2 * at.variance).sum(-3)
+    any_head = at.variance.amax(-3)
+    moving = _either(
+        _apart(2 * norms.value[:, None] * slope, at, ball),
+        _mixed(torch.full_like(slope[..., 0, :], 2 * norms.beside_value), weighted, inverse),
+        _mixed(2 * norms.stacked_value * _root_sum(slope), any_head, inverse),
+    )
+    bilinear = _either(
+        _apart(2 * norms.interaction[:, None] * value, at, ball),
+        _mixed(2 * norms.stacked_interaction * _root_sum(value), any_head, inverse),
+    )
+    mixed_third = _either(_apart(third * at.steepest, at, ball), _mixed(_root_sum(third), keys, inverse))
+    terms = (moving, bilinear, mixed_third)
+    return torch.stack([rows for rows, _ in terms]).sum(0), torch.stack([matrix for _, matrix in terms]).sum(0)
+
+
+def _root_sum(values: Float[Tensor, "*batch heads rows"]) -> Float[Tensor, "*batch rows"]:
+    """(sum_h x_h^2)^{1/2}."""
+    return values.square().sum(-2).sqrt()
+
+
+def _mixed(coefficient: Tensor, kernel: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
+    """c_i |d_i| (sum_j k_ij |d_j|^2)^{1/2}, per row as it is, and on |d_j|^2 by 2xy <= t x^2 + y^2 / t."""
+    balance = (kernel * inverse).amax(-1).sqrt()
+    return coefficient * balance, (coefficient / (2 * _positive(balance)))[..., None] * kernel
+
+
+def _apart(coefficient: Float[Tensor, "*batch heads rows"], at: Inflated, ball: Ball) -> tuple[Tensor, Tensor]:
+    """The same added up over heads, each with its own weights."""
+    rows, matrix = _mixed(coefficient, at.variance, ball.inverse[..., None, None, :])
+    return rows.sum(-2), matrix.sum(-3)
+
+
+def _either(*ways: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Row by row the smallest of several ways to hold a term."""
+    rows, matrices = torch.stack([rows for rows, _ in ways]), torch.stack([matrix for _, matrix in ways])
+    best, choice = rows.min(0)
+    return best, matrices.gather(0, choice[None, ..., None].expand(1, *matrices.shape[1:]))[0]
+
+
+def key_form(
+    norms: HeadNorms, ball: Ball, data: RowBlock, at: Inflated, weights: Float[Tensor, "*batch heads rows n"]
+) -> Float[Tensor, "*batch rows n"]:
+    """Upper values over the ball of the largest eigenvalue of sum_h w^h_ij g g^T, g = ds^h_ij/dx_j.
+
+    One displacement of token j cannot be aligned with the slopes of all heads at once: that is what is won over adding
+    heads up. With G the Gram matrix of the slopes the eigenvalue is that of sqrt(w) G sqrt(w); on the ball each slope
+    moves by at most |A_h| times the reach of i, which adds to the square root.
+    """
+    apart = (weights * at.key_slope**2).sum(-3)
+    root = weights.sqrt().movedim(-3, -1)
+    joint = covariance_norm_upper(root[..., :, None] * data.key_gram * root[..., None, :]).sqrt()
+    drift = (weights * norms.interaction[:, None, None] ** 2).sum(-3).sqrt() * ball.reach[..., data.rows, None]
+    return torch.minimum(apart, (joint + drift) ** 2)
+
+
+def moving_values(norms: HeadNorms, at: Inflated, keys: Tensor) -> Float[Tensor, "*batch rows n"]:
+    """Coefficients c_ij with |2 sum_h Cov(u', s' of the keys)| <= sum_j c_ij |d_j|^2, the better of two ways per row.
+
+    Head by head 2 |V_h| g_ij; or heads together, by Cauchy-Schwarz over heads and atoms and 2xy <= t x^2 + y^2 / t:
+    x^2 = sum_h E<V_h^T w, d_j>^2 costs per |d_j|^2 the smaller of sum_h P |V_h|^2 and max_h P |[V_1 ...]|^2.
+    """
+    u = at.variance
+    apart = (2 * u * norms.value[:, None, None] * at.steepest[..., None]).sum(-3)
+    values = torch.minimum((u * norms.value[:, None, None] ** 2).sum(-3), u.amax(-3) * norms.stacked_value**2)
+    balance = (keys.amax(-1) / values.amax(-1).clamp_min(1e-300)).sqrt()[..., None].clamp(1e-150, 1e150)
+    together = balance * values + keys / balance
+    better = together.sum(-1, keepdim=True) < apart.sum(-1, keepdim=True)
+    return torch.where(better, together, apart)
+
+
+def third_keys(at: Inflated, inverse: Tensor) -> Float[Tensor, "*batch heads rows n"]:
+    """Coefficients z_ij with |E[(u - m)(c - c_bar)^2]| <= sum_j z_ij c_j^2 for any c; the best of four per row.
+
+    - E[(u - m) c^2] - 2 c_bar E[(u - m) c] costs P_j (|u_j - m| + 2 sd(u));
+    - the farthest value times the variance of c;
+    - entry (j, k) of the form is P_j t_j (1 - 2 P_j) on the diagonal and -P_j P_k (t_j + t_k) beside it, t = u - m:
+      absolute row sums, plain or with the heaviest atom favoured as in `variance_weights`.
+    """
+    t, u = at.value_distance, at.ceiling
+    split = u * (t + 2 * at.value_deviation[..., None])
+    whole = at.variance * t.amax(-1, keepdim=True)
+    own = u * t * torch.maximum((1 - 2 * u).abs(), (1 - 2 * at.floor).abs())
+    moment = (u * t).sum(-1, keepdim=True)
+    beside = u * (t * (1 - at.floor) + (moment - u * t).clamp_min(0.0))
+    heaviest = heaviest_atom(u)
+    top, top_distance = (torch.where(heaviest, field, 0.0).amax(-1, keepdim=True) for field in (u, t))
+    with_top = u * top * (t + top_distance)
+    favoured = torch.where(heaviest, FAVOUR * beside, beside + with_top / FAVOUR)
+    return smallest_rows((split, whole, (own + beside) * MARGIN, (own + favoured) * MARGIN), inverse)
+
+
+def third_own(at: Inflated) -> Float[Tensor, "*batch heads rows"]:
+    """|E[(u - m) a^2]| / |d_i|^2 for a_j = <y_ij - mean, d_i>: the smallest of three ways to hold it."""
+    u, d, b = at.ceiling, at.value_distance, at.slope_distance
+    return _smallest(
+        (u * d * b**2).sum(-1),
+        d.amax(-1) * at.slope_deviation**2,
+        b.amax(-1) * at.value_deviation * at.slope_deviation,
+    )
+
+
+def _third_mixed(at: Inflated) -> Float[Tensor, "*batch heads rows"]:
+    """(E[<w, u - m>^2 a^2])^{1/2} / |d_i| for unit w: the smallest of three ways to hold it."""
+    u, d, b = at.ceiling, at.value_distance, at.slope_distance
+    return _smallest((u * d**2 * b**2).sum(-1).sqrt(), d.amax(-1) * at.slope_deviation, b.amax(-1) * at.value_deviation)
+
+
+def _positive(values: Tensor) -> Tensor:
+    """The values with zeros replaced by one: divisors whose numerators are then zero too."""
+    return torch.where(values > 0, values, torch.ones_like(values))
+
+
+def _smallest(*candidates: Tensor) -> Tensor:
+    return torch.stack(candidates).amin(0)

@@ -1,0 +1,80 @@
+"""Finished and unfinished runs as flat rows: one per record, for pandas, polars or a plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml  # type: ignore[import-untyped,unused-ignore]
+
+from robust_attn.report.load import Run, find_runs
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+
+def load_runs(folder: str | Path) -> pandas.DataFrame:
+    """Every record at or below `folder` as a row of a pandas frame; see `run_rows` for the columns.
+
+    A sweep under way, a killed run and a line cut in the middle are no obstacle: what can be read is there, and
+    `status` says how each run ended. An empty folder gives an empty frame.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("load_runs needs pandas: pip install 'robust_attn[frames]'.") from error
+    return pandas.DataFrame(run_rows(folder))
+
+
+def run_rows(folder: str | Path) -> list[dict[str, Any]]:
+    """One flat dictionary per record at or below `folder`, in the order of runs and of their lines.
+
+    `run` is the run folder relative to `folder`, `status` is complete, failed, interrupted or unfinished, and
+    `override.KEY` are the settings that were typed. The record follows with dotted names, such as `observed.gain`;
+    a list of named things goes by their names, such as `bounds.local.second_order.log10`; other lists stay lists.
+    Every row has every column, None where its record says nothing.
+    """
+    top = Path(folder)
+    rows = [row for run in find_runs(top) for row in _rows_of(run, top)]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def _rows_of(run: Run, top: Path) -> list[dict[str, Any]]:
+    about = {"run": run.folder.relative_to(top).as_posix(), "status": run.status, **_overrides(run)}
+    return [about | flat_record(record) for record in run.records]
+
+
+def _overrides(run: Run) -> dict[str, Any]:
+    pairs = (item.partition("=") for item in run.overrides if "=" in item)
+    return {f"override.{key.lstrip('+~')}": _value(text) for key, _, text in pairs}
+
+
+def _value(text: str) -> Any:
+    """The number, word or list that was typed; text that is none of these stays as it is."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def flat_record(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values under dotted names, nothing left out."""
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        name = f"{prefix}{key}"
+        inner = _named(value) if isinstance(value, list) else value
+        if isinstance(inner, Mapping) and inner:
+            flat |= flat_record(inner, f"{name}.")
+        else:
+            flat[name] = inner
+    return flat
+
+
+def _named(items: list[Any]) -> Any:
+    """A list of things with different names as a mapping from name to the rest; any other list as it is."""
+    names = [item.get("name") if isinstance(item, Mapping) else None for item in items]
+    if not items or None in names or len(set(names)) < len(names):
+        return items
+    return {str(item["name"]): {key: item[key] for key in item if key != "name"} for item in items}

@@ -1,0 +1,106 @@
+"""Going on with an interrupted sweep. Every job decides for itself, so it works with every launcher.
+
+Two jobs are the same when Hydra wrote the same .hydra/config.yaml for them, byte for byte: all settings, not only
+those that were typed. A job is finished when its summary says complete and every record it counts is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from robust_attn.run_folder import RECORDS, SUMMARY
+
+CONFIGURATION = Path(".hydra") / "config.yaml"
+LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The runs of the same job that a sweep folder already holds."""
+
+    finished: tuple[Path, ...]
+    under_way: tuple[Path, ...]
+    unfinished: tuple[Path, ...]
+
+
+def earlier_runs(job: Path, sweep: Path) -> Earlier:
+    """Runs below `sweep` with the very configuration of the run in `job`, other than that run itself."""
+    wanted = _bytes(job / CONFIGURATION)
+    configurations = sorted(sweep.rglob(str(CONFIGURATION))) if wanted is not None else []
+    same = [path.parent.parent for path in configurations if _bytes(path) == wanted]
+    others = [folder for folder in same if folder.absolute() != job.absolute()]
+    finished = tuple(folder for folder in others if is_finished(folder))
+    busy = tuple(folder for folder in others if folder not in finished and _is_locked(folder))
+    return Earlier(finished, busy, tuple(folder for folder in others if folder not in finished + busy))
+
+
+def is_finished(folder: Path) -> bool:
+    """The summary says complete, and there are as many whole lines of records as it counts."""
+    summary = summary_of(folder)
+    lines = (_bytes(folder / RECORDS) or b"").count(b"\n")
+    return summary.get("status") == "complete" and summary.get("records") == lines
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    """The summary of a run, empty where there is none that can be read."""
+    try:
+        content = json.loads(_bytes(folder / SUMMARY) or b"{}")
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def set_aside(folder: Path, sweep: Path) -> Path:
+    """Move an unfinished run out of the sweep, whole, into `<sweep>.unfinished` beside it; nothing is deleted."""
+    place = sweep.with_name(f"{sweep.name}.unfinished") / folder.relative_to(sweep)
+    number = 1
+    while place.exists():
+        number += 1
+        place = place.with_name(f"{folder.name}-{number}")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return folder.rename(place)
+
+
+def withdraw(job: Path) -> None:
+    """Remove the folder that Hydra made for a job that need not run; a folder with a run in it is left alone."""
+    if not (job / RECORDS).exists():
+        shutil.rmtree(job)
+
+
+@contextlib.contextmanager
+def marked_under_way(folder: Path) -> Iterator[None]:
+    """Hold a lock that the operating system takes away when the process ends, however it ends."""
+    lock = FileLock(folder / LOCK)
+    with contextlib.suppress(OSError, NotImplementedError):  # a file system without locks costs no result
+        lock.acquire(timeout=0)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_locked(folder: Path) -> bool:
+    if not (folder / LOCK).exists():
+        return False
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

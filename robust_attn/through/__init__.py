@@ -1,0 +1,1 @@
+"""Attacks through whole classifiers, with every attention layer watched on the way."""

@@ -1,0 +1,140 @@
+"""Records of repeated tokens: what was typed, what it did at every layer, and what a continuous attack would do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from robust_attn.attacks.discrete import RepeatTokens, Repetition, best_free_masses
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.budget import Wasserstein
+from robust_attn.certificate import certify_measures, verdict
+from robust_attn.observation import evaluation_error, wasserstein_distance
+from robust_attn.pipeline import generator_for
+from robust_attn.record import bound_fields, finite
+from robust_attn.through.attack import ThroughAttack
+from robust_attn.through.classifier import TextClassifier, Trace
+from robust_attn.through.records import heading
+from robust_attn.through.victim import Perturbed, Victim
+
+REPEATS, LAYERS = "repeat_tokens", "repeat_tokens_layers"
+"""What the records of a repetition and those of a layer call their task."""
+FREE_STEPS = 20
+
+
+@dataclass(frozen=True)
+class RepeatTask:
+    """Repeat tokens of every sample; `continuous` attacks with the W2 distance that the best text has."""
+
+    repeat: RepeatTokens
+    continuous: ThroughAttack
+
+    def records(
+        self, classifier: TextClassifier, batch: Int[Tensor, "samples n"], layers: Sequence[int], *, seed: int
+    ) -> Iterator[dict[str, Any]]:
+        """For each sample one record per repetition, then one per layer for the text with the largest loss."""
+        for sample, ids in enumerate(batch):
+            victim = Victim.of(classifier, classifier.measure(ids[None]))
+            typed = self.repeat(classifier.logits, classifier.measure, ids, victim.label, may_repeat=classifier.typed)
+            for done, repetition in enumerate(typed, start=1):
+                yield {**heading(victim, sample, None, REPEATS), **_typed_fields(victim, repetition, done)}
+            best = max(typed, key=lambda repetition: _read(victim, repetition).loss)
+            yield from self._layer_records(victim, best, layers, sample=sample, seed=seed)
+
+    def _layer_records(
+        self, victim: Victim, best: Repetition, layers: Sequence[int], *, sample: int, seed: int
+    ) -> Iterator[dict[str, Any]]:
+        """The change that the typed text makes at each layer beside that of the continuous attack."""
+        classifier = victim.classifier
+        typed = classifier.measure(best.ids[None])
+        budget = Wasserstein(uniform_distance(victim.base.points[0], typed.points[0]))
+        found = self.continuous.strongest(victim, budget, generator_for(seed, "repeat", sample))
+        clean, read = classifier.trace(victim.base), classifier.trace(typed)
+        continuous = _Continuous(classifier.trace(found.base), classifier.trace(found.measure), found)
+        for layer in layers:
+            yield {
+                **heading(victim, sample, layer, LAYERS),
+                "repeats": int(best.counts.sum()),
+                "w2_embeddings": budget.radius,
+                **_layer_fields(victim, clean, read, layer),
+                "continuous": {"attack": self.continuous.name, **continuous.fields(layer)},
+            }
+
+
+@dataclass(frozen=True, eq=False)
+class _Continuous:
+    """The continuous attack at the same W2 distance of the embeddings, before and after."""
+
+    clean: Trace
+    perturbed: Trace
+    found: Perturbed
+
+    def fields(self, layer: int) -> dict[str, Any]:
+        before, after = self.clean.inputs[layer], self.perturbed.inputs[layer]
+        outputs = self.clean.outputs[layer], self.perturbed.outputs[layer]
+        return {
+            "w2_input": finite(float(wasserstein_distance(before.points, after.points, before.masses))),
+            "w2_output": finite(float(wasserstein_distance(*outputs, before.masses))),
+            "loss": finite(self.found.loss),
+            "flipped": self.found.flipped,
+        }
+
+
+def _typed_fields(victim: Victim, repetition: Repetition, done: int) -> dict[str, Any]:
+    """A text with `done` repetitions, and the relaxation with as many free ones."""
+    model, reader = victim.classifier.model, victim.classifier.logits
+    typed = victim.classifier.measure(repetition.ids[None])
+    counts = repetition.counts.to(victim.base.points.dtype)
+    free = best_free_masses(reader, victim.base, victim.label, counts, steps=FREE_STEPS)
+    clean = Perturbed(victim.base, victim.base, reader(victim.base), victim.label, 0.0)
+    after = _read(victim, repetition)
+    return {
+        "repeats": done,
+        "token": model.tokenizer.decode([int(repetition.ids[repetition.place])]) if model.tokenizer else None,
+        "place": repetition.place,
+        "gradient_rank": repetition.rank,
+        "w2_embeddings": uniform_distance(victim.base.points[0], typed.points[0]),
+        "prediction": {"clean": victim.label, "typed": after.prediction, "free": int(free.logits.argmax())},
+        "loss": {"clean": finite(clean.loss), "typed": finite(after.loss), "free": finite(free.loss)},
+        "flipped": after.flipped,
+        "text": model.tokenizer.decode(repetition.ids.tolist()) if model.tokenizer else None,
+    }
+
+
+def _read(victim: Victim, repetition: Repetition) -> Perturbed:
+    """The typed text as what the classifier said to it."""
+    typed = victim.classifier.measure(repetition.ids[None])
+    return Perturbed(typed, typed, repetition.logits[None], victim.label, 0.0)
+
+
+def _layer_fields(victim: Victim, clean: Trace, typed: Trace, index: int) -> dict[str, Any]:
+    """W2 of what arrives and of what leaves, and what any measure at that distance can do at most."""
+    layer = victim.classifier.model.layer(index)
+    before, after = clean.inputs[index], typed.inputs[index]
+    arrives = uniform_distance(before.points[0], after.points[0])
+    leaves = uniform_distance(clean.outputs[index][0], typed.outputs[index][0])
+    (certificate,) = certify_measures(layer, before, Wasserstein(arrives, layer.input_radius))
+    rounding = float(evaluation_error(layer, before) + evaluation_error(layer, after))
+    return {
+        "typed": {"w2_input": finite(arrives), "w2_output": finite(leaves)},
+        "certified": {
+            "bound": certificate.bound,
+            "output_change": finite(certificate.output_change),
+            "failure_probability": certificate.failure_probability,
+        },
+        "verdict": str(verdict(leaves, rounding, certificate)),
+        "bounds": [bound_fields(bound) for bound in certificate.bounds],
+    }
+
+
+def uniform_distance(first: Float[Tensor, "n d"], second: Float[Tensor, "m d"]) -> float:
+    """W2 between the measures with equal masses on n and on m points: every point as lcm(n, m) / n copies."""
+    common = math.lcm(len(first), len(second))
+    left, right = (points.repeat_interleave(common // len(points), dim=0) for points in (first, second))
+    masses = TokenMeasure.uniform(left.double()).masses
+    return float(wasserstein_distance(left.double(), right.double(), masses))

@@ -1,0 +1,178 @@
+"""Which tests attack which bound, five for each (theory sheet, section 7); `test_theorems.py` sees that they exist."""
+
+from dataclasses import dataclass
+
+PAPER, SHARP, LAWS = "bounds/test_paper.py", "bounds/test_sharp.py", "bounds/test_sharp_laws.py"
+MEAN_FIELD = "bounds/test_sharp_mean_field.py"
+SPLITTING, SPLIT_LOCAL = "bounds/test_splitting.py", "bounds/test_splitting_local.py"
+BALL, SLOPES, CERTIFICATE = "bounds/test_ball.py", "bounds/test_slopes.py", "test_certificate.py"
+ATTACKED = f"{CERTIFICATE}::test_no_attack_exceeds_any_bound_that_applies"
+SCALED = f"{CERTIFICATE}::test_scaling_laws_of_every_bound"
+
+
+@dataclass(frozen=True)
+class FiveTests:
+    """Domination at random and under ascent, a scaling law, a value by hand, a case that is solved exactly."""
+
+    at_random: str
+    under_ascent: str
+    scaling: str
+    by_hand: str
+    solved: str
+
+
+def _in(file: str, *names: str) -> list[str]:
+    return [f"{file}::test_{name}" for name in names]
+
+
+def _papers_upper(by_hand: str) -> FiveTests:
+    return FiveTests(
+        *_in(
+            PAPER,
+            "upper_bounds_dominate_random_configurations",
+            "worst_case_ascent_does_not_exceed_the_upper_bounds",
+            "scaling_laws",
+            by_hand,
+            "no_interaction_is_solved_exactly",
+        )
+    )
+
+
+def _split(by_hand: str, solved: str) -> FiveTests:
+    """Free splits at random are ascended in the same test."""
+    attacked = "slivers_sent_anywhere_and_ascended_exceed_no_bound"
+    return FiveTests(*_in(SPLITTING, attacked, attacked, "scaling_laws"), by_hand, *_in(SPLITTING, solved))
+
+
+FIVE_TESTS = {
+    "paper.discrete": _papers_upper("discrete_upper_by_hand"),
+    "paper.mean_field": _papers_upper("mean_field_upper_by_hand"),
+    "paper.masked_mean_field": _papers_upper("masked_mean_field_by_hand"),
+    "paper.discrete_lower": FiveTests(
+        *_in(
+            PAPER,
+            "the_stated_tokens_attain_the_discrete_lower_bound_inside_the_ball",
+            "ascent_from_random_starts_reaches_the_discrete_lower_bound",
+            "scaling_laws_of_the_lower_bounds",
+            "discrete_lower_by_hand",
+            "the_discrete_lower_bound_is_exact_where_one_token_draws_everything",
+        )
+    ),
+    "paper.mean_field_lower": FiveTests(
+        *_in(
+            PAPER,
+            "two_atoms_attain_the_mean_field_lower_bound",
+            "ascent_over_the_masses_exceeds_the_mean_field_lower_bound_and_not_the_upper_one",
+            "scaling_laws_of_the_lower_bounds",
+            "mean_field_lower_by_hand",
+            "the_mean_field_lower_bound_is_exact_to_leading_order",
+        )
+    ),
+    "sharp.unified": FiveTests(
+        *_in(LAWS, "unified_and_half_square_dominate_wherever_they_apply"),
+        *_in(
+            SHARP,
+            "worst_case_ascent_does_not_exceed_and_comes_near",
+            "scaling_laws",
+            "unified_by_hand",
+            "no_interaction_is_solved_exactly",
+        ),
+    ),
+    "sharp.half_square": FiveTests(
+        *_in(LAWS, "unified_and_half_square_dominate_wherever_they_apply"),
+        *_in(SHARP, "worst_case_ascent_does_not_exceed_and_comes_near", "scaling_laws", "half_square_by_hand"),
+        *_in(LAWS, "half_square_without_interaction"),
+    ),
+    "sharp.mean_field": FiveTests(
+        *_in(
+            MEAN_FIELD,
+            "sharp_mean_field_dominates_with_biases_rotation_and_any_masses",
+            "ascent_over_points_and_masses_does_not_exceed_the_sharp_mean_field_bound",
+        ),
+        *_in(SHARP, "scaling_laws"),
+        *_in(MEAN_FIELD, "sharp_mean_field_by_hand", "sharp_mean_field_without_interaction_is_exact"),
+    ),
+    "sharp.one_key_lower": FiveTests(
+        *_in(SHARP, "the_stated_tokens_attain_the_lower_bounds_inside_the_ball"),
+        *_in(LAWS, "ascent_from_random_starts_reaches_the_lower_bounds_and_stays_below_the_upper_ones"),
+        *_in(SHARP, "scaling_laws_of_lower_bounds", "one_key_lower_by_hand"),
+        *_in(LAWS, "the_one_key_bound_is_exact_where_the_key_draws_everything"),
+    ),
+    "sharp.two_key_lower": FiveTests(
+        *_in(SHARP, "the_stated_tokens_attain_the_lower_bounds_inside_the_ball"),
+        *_in(LAWS, "ascent_from_random_starts_reaches_the_lower_bounds_and_stays_below_the_upper_ones"),
+        *_in(
+            SHARP,
+            "scaling_laws_of_lower_bounds",
+            "two_key_lower_by_hand",
+            "two_key_lower_is_nearly_the_whole_constant",
+        ),
+    ),
+    "sharp.token_max": FiveTests(
+        *_in(SHARP, "token_max_dominates_the_jacobian_row_sums"),
+        *_in(LAWS, "ascent_on_the_largest_row_does_not_exceed_token_max", "scaling_laws_of_token_max"),
+        *_in(SHARP, "token_max_by_hand"),
+        *_in(LAWS, "token_max_without_interaction_is_exact"),
+    ),
+    "local.closed_form": FiveTests(
+        *_in(SLOPES, "both_constants_at_the_tokens_dominate_the_exact_one"),
+        *_in(
+            BALL,
+            "ascent_at_tiny_radii_stays_below_the_constants_at_the_tokens",
+            "scaling_laws",
+            "two_tokens_by_hand",
+            "no_interaction_is_solved_exactly",
+        ),
+    ),
+    "local.block_norm": FiveTests(
+        *_in(SLOPES, "both_constants_at_the_tokens_dominate_the_exact_one"),
+        *_in(
+            BALL,
+            "ascent_at_tiny_radii_stays_below_the_constants_at_the_tokens",
+            "scaling_laws",
+            "two_tokens_by_hand",
+        ),
+        *_in(SLOPES, "block_norms_of_two_scalar_tokens_are_exact_at_the_tokens"),
+    ),
+    "local.second_order": FiveTests(
+        *_in(BALL, "curvature_dominates_second_derivatives_on_the_ball"),
+        ATTACKED,
+        SCALED,
+        *_in(
+            CERTIFICATE,
+            "second_order_with_confidence_is_the_given_constant_plus_the_same_curvature",
+            "exact_case",
+        ),
+    ),
+    "local.second_order_deterministic": FiveTests(
+        *_in(BALL, "curvature_dominates_second_derivatives_on_the_ball"),
+        ATTACKED,
+        SCALED,
+        *_in(CERTIFICATE, "the_path_by_hand", "exact_case"),
+    ),
+    "local.ball": FiveTests(
+        *_in(BALL, "curvature_dominates_second_derivatives_on_the_ball"),
+        ATTACKED,
+        SCALED,
+        *_in(CERTIFICATE, "the_path_by_hand"),
+        *_in(BALL, "no_interaction_is_solved_exactly"),
+    ),
+    "local.hull": FiveTests(
+        *_in(
+            BALL,
+            "hull_dominates_random_moves_row_by_row",
+            "hull_dominates_ascent_row_by_row",
+            "scaling_laws",
+            "hull_by_hand",
+            "one_token_attains_the_hull",
+        )
+    ),
+    "split.mean_field": _split(
+        f"{SPLITTING}::test_mean_field_by_hand",
+        "without_interaction_the_change_is_that_of_the_mean_and_attained",
+    ),
+    "split.hull": _split(f"{SPLITTING}::test_hull_by_hand", "a_sliver_of_hardly_any_mass_reaches_the_hull"),
+    "split.local": _split(
+        f"{SPLIT_LOCAL}::test_queries_by_hand", "without_interaction_the_change_is_that_of_the_mean_and_attained"
+    ),
+}

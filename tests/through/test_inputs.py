@@ -1,0 +1,58 @@
+import pytest
+import torch
+
+from robust_attn.data.source import Digits, Gaussian, Prose, TextFile
+from robust_attn.through.inputs import batch_of
+from robust_attn.types import UserError
+from tests.through.cases import image_classifier, text_classifier
+
+
+def test_text_is_cut_into_windows(tmp_path):
+    (tmp_path / "text.txt").write_text("one two three four five six seven eight nine ten")
+    batch = batch_of(TextFile(str(tmp_path / "text.txt")), text_classifier(), tokens=5, samples=2)
+    assert batch.tolist() == [text_classifier().model.encode(half) for half in
+                              ("one two three four five", "six seven eight nine ten")]  # fmt: skip
+    assert batch_of(Prose(), text_classifier(), tokens=7, samples=3).shape == (3, 7)
+
+
+def test_the_ends_of_a_text_count_as_tokens():
+    class Tokenizer:
+        cls_token_id, sep_token_id = 1, 2
+
+        def encode(self, text, **_):
+            return [10 + len(word) for word in text.split()][:1000]
+
+    import dataclasses
+
+    reader = text_classifier()
+    framed = dataclasses.replace(reader, model=dataclasses.replace(reader.model, tokenizer=Tokenizer()))
+    batch = batch_of(Prose(), framed, tokens=6, samples=2)
+    assert batch.shape == (2, 6)
+    assert batch[:, [0, -1]].tolist() == [[1, 2], [1, 2]]
+    with pytest.raises(UserError, match="tokens must be at least 3 for bert, got 2"):
+        batch_of(Prose(), framed, tokens=2, samples=1)
+
+
+def test_images_are_read_by_image_models():
+    batch = batch_of(Digits(), image_classifier(), tokens=99, samples=3)
+    assert batch.shape == (3, 1, 8, 8)
+    assert batch.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("source", "reader", "words"),
+    [
+        (Gaussian(), text_classifier, "as a whole reads text"),
+        (Digits(), text_classifier, "as a whole reads text"),
+        (Prose(), image_classifier, "as a whole reads images"),
+        (Gaussian(), image_classifier, "as a whole reads images"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(source, reader, words):
+    with pytest.raises(UserError, match=words):
+        batch_of(source, reader(), tokens=5, samples=1)
+
+
+def test_too_many_tokens():
+    with pytest.raises(UserError, match="reads at most 512 tokens, got tokens=600"):
+        batch_of(Prose(), text_classifier(), tokens=600, samples=1)
