@@ -20,7 +20,7 @@ from robust_attn.types import Scope, Verdict
 from tests.cases import CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 
-@settings(max_examples=120)
+@settings(max_examples=70)
 @given(
     seed=st.integers(0, 10**6),
     index=st.integers(0, len(CASES) - 1),

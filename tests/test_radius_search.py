@@ -49,7 +49,7 @@ def test_one_token_is_a_linear_map():
     assert 0.25 * (1 - ACCURACY) <= found.radius <= 0.25
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(**SOME_CASE, log_tolerance=st.floats(-5, 2))
 def test_certified_there_exceeded_slightly_farther_and_never_reached_by_ascent(seed, index, kind, log_tolerance):
     layer, measure, budget, estimate = subject(seed, index, kind)
@@ -66,7 +66,7 @@ def test_certified_there_exceeded_slightly_farther_and_never_reached_by_ascent(s
     assert float(seen.output_change - seen.rounding) <= tolerance
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(**SOME_CASE, log_radius=st.floats(-5, 1.5), growth=st.floats(1e-4, 1.0), length=st.integers(1, 6))
 def test_certificates_grow_with_the_radius(seed, index, kind, log_radius, growth, length):  # noqa: PLR0917
     """What makes the radius found the largest one. The margin is the rounding of sums, not a tuned number."""

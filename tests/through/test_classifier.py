@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from robust_attn.attacks.copies import cut
+from robust_attn.attention.measure import TokenMeasure
 from robust_attn.models import load_model
 from robust_attn.models.injection import injection_classifier
 from robust_attn.through.classifier import ImageClassifier, TextClassifier, classifier_of
@@ -31,12 +33,24 @@ def test_writing_tokens_as_several_atoms_changes_nothing(write):
         torch.testing.assert_close(many, one.repeat_interleave(parts, dim=1), rtol=1e-10, atol=1e-12)
 
 
-def test_masses_matter():
+def test_one_token_alone_may_be_written_as_two_atoms():
+    """Here a softmax without masses would count that token twice."""
+    reader = text_classifier()
+    measure = reader.measure(ids())
+    split = cut(measure, torch.tensor([1, 3]), torch.tensor([0.05, 0.15], dtype=torch.float64))
+    torch.testing.assert_close(reader.logits(split.base), reader.logits(measure), rtol=1e-12, atol=1e-12)
+
+
+def test_unequal_masses_are_those_of_the_layers():
+    """A model that reads other masses is the composition of layers that do."""
     reader = text_classifier()
     measure = reader.measure(ids())
     masses = torch.tensor([0.4, 0.3, 0.1, 0.1, 0.1], dtype=torch.float64).expand(2, 5)
-    weighted = type(measure)(measure.points, masses, measure.positions)
-    assert float((reader.logits(weighted) - reader.logits(measure)).abs().max()) > 1e-3
+    trace = reader.trace(TokenMeasure(measure.points, masses, measure.positions))
+    for index, (arrived, left) in enumerate(zip(trace.inputs, trace.outputs, strict=True)):
+        torch.testing.assert_close(reader.model.layer(index)(arrived), left, rtol=1e-9, atol=1e-11)
+        alike = reader.model.layer(index)(TokenMeasure.uniform(arrived.points))
+        assert float((alike - left).abs().max()) > 1e-3 * float(left.abs().max())
 
 
 @pytest.mark.parametrize(("reader", "batch"), [(text_classifier, ids), (image_classifier, pixels)])
