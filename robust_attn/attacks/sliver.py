@@ -104,7 +104,7 @@ class _Search:
         top = torch.linalg.svd(q, full_matrices=False).Vh[:, 0]
         aims = torch.stack((mean, top, -top), dim=1)[:, :, None].expand(-1, -1, self.tokens.length, -1)
         if layer.rotary is not None:
-            aims = layer.rotary.rotate_back(aims, self.tokens.positions)
+            aims = layer.rotary.rotate_back(aims, self.tokens.positions.expand(aims.shape[0], -1))
         groups = [layer.group_of(head) for head in range(layer.heads)]
         pulled = aims @ layer.key[groups][:, None]
         together = pulled[:, :1].sum(0, keepdim=True)

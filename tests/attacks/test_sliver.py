@@ -1,0 +1,55 @@
+"""Slivers: the examples of the theory sheet, section 4, reached by the attack itself, and exact W2 on both sides."""
+
+import pytest
+import torch
+
+from robust_attn.attacks.mass_split import Masses, MassSplit
+from robust_attn.attacks.move import Move
+from robust_attn.budget import Frobenius, TokenRadius, Wasserstein
+from robust_attn.types import UserError
+from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
+
+SLIVER = MassSplit(steps=20, masses=Masses.SLIVER)
+SLIVER_SUPPORT = TokenRadius()
+
+
+def test_a_sliver_gains_where_moving_cannot():
+    """X = (-1, 1), A = 8: moving gains 1.0000, a sliver sent from 1 to -0.18 gains 1.6048 (sheet, 4.3)."""
+    layer, measure, budget = scalar_layer(8.0), one_sample(scalar_measure([-1.0, 1.0])), Wasserstein(1e-3)
+    moved = Move(20)(layer, measure, budget, generator=generator(0)).observation
+    split = SLIVER(layer, measure, budget, generator=generator(0)).observation
+    assert float(moved.gain) == pytest.approx(1.0, abs=0.01)
+    assert float(split.w2_gain) >= 1.59
+
+
+def test_two_copies_gain_what_the_sheet_says():
+    """X = (0, 1), A = -8: 2 against 1.853. Mass 0.01 at -1, 0.99 at 0, A = -100: 0.99 against 0.1005 (sheet, 4.2)."""
+    even, budget = one_sample(scalar_measure([0.0, 1.0])), Wasserstein(1e-4)
+    found = MassSplit(2, 30)(scalar_layer(-8.0), even, budget, generator=generator(0)).observation
+    assert float(found.gain) == pytest.approx(2.0, rel=1e-3)
+    odd = one_sample(scalar_measure([-1.0, 0.0], [0.01, 0.99]))
+    found = MassSplit(2, 30)(scalar_layer(-100.0), odd, budget, generator=generator(0)).observation
+    assert float(found.gain) == pytest.approx(0.99, rel=1e-2)
+
+
+@pytest.mark.parametrize("case", CASES[::7], ids=str)
+def test_slivers_are_never_weaker_than_moving_inside_the_same_support(case):
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1), samples=2)
+    split = SLIVER(layer, measure, Wasserstein(0.05), generator=generator(2)).observation
+    moved = Move(20)(layer, measure, Wasserstein(0.05, SLIVER_SUPPORT), generator=generator(2)).observation
+    assert (split.output_change >= moved.output_change * (1 - 1e-6)).all()
+    assert (split.input_change <= 0.05 * (1 + 1e-9)).all()
+    assert (split.measure.radius <= measure.radius * (1 + 1e-9)).all()
+
+
+def test_masses_of_the_split_measure_are_those_of_the_tokens():
+    layer, measure = random_layer(CASES[0], generator(0)), random_measure(CASES[0], generator(1), samples=1)
+    base = SLIVER(layer, measure, Wasserstein(0.05), generator=generator(2)).observation.base
+    assert base.length == measure.length + 1
+    assert float(base.masses.sum()) == pytest.approx(1.0)
+    assert torch.allclose(layer(base)[:, : measure.length], layer(measure), rtol=1e-9)
+
+
+def test_slivers_need_the_wasserstein_budget():
+    with pytest.raises(UserError, match="wasserstein"):
+        SLIVER(scalar_layer(1.0), one_sample(scalar_measure([0.0, 1.0])), Frobenius(0.1))
