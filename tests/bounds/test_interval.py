@@ -81,3 +81,14 @@ def test_only_one_atom_is_favoured_where_several_are_equally_heavy():
     p = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
     assert heaviest_atom(p).tolist() == [[True, False]]
     assert float(variance_weights(p, p, torch.ones_like(p)).sum()) >= 1.0
+
+
+def test_variance_weights_of_an_interval_by_hand():
+    """P between (0.85, 0.005 ten times) and (0.95, 0.015 ten times): P (1 - P) at most 0.85 * 0.15 and 0.015 * 0.985.
+
+    Heaviest 1.4 * 0.1275 = 0.1785. Others: 0.014775 + 0.015 (rest + 0.95 / 0.4), where all but the two may together
+    have 1 - 0.005 - 0.85 = 0.145. The largest entries are 0.1785 against 0.95 (P itself) and 2 * 0.1275.
+    """
+    floor, ceiling = (torch.tensor([[top] + [other] * 10]).double() for top, other in ((0.85, 0.005), (0.95, 0.015)))
+    found = variance_weights(floor, ceiling, torch.ones_like(floor))[0].tolist()
+    assert found == pytest.approx([0.1785] + [0.014775 + 0.015 * (0.145 + 2.375)] * 10)
