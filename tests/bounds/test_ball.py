@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from robust_attn.attacks.ascent import ascend
 from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import ball as module
 from robust_attn.bounds import rows
@@ -217,17 +218,19 @@ def test_one_token_attains_the_hull(kind):
     assert float(norms.hull_rows) == pytest.approx(1.5)
 
 
-def test_curvature_by_hand():
+@pytest.mark.parametrize("mask", list(Mask))
+def test_curvature_by_hand(mask):
     """Tokens (1, 0) and (-1, 0), s_ij = k x_i2 x_j1, V = I: queries are zero, so attention is 1/2 and keys do not pull.
 
     Slopes of the logits in the query +-k, values +-1: the third moment of the query costs 1 * k^2; the cross terms
-    2 k sqrt(1/2) from moving values and as much from moving both: k^2 + 2 sqrt(2) k together.
+    2 k sqrt(1/2) from moving values and as much from moving both: k^2 + 2 sqrt(2) k together. Causal: row 0 sees itself
+    alone and has no curvature, row 1 has the same.
     """
     k = 1.5
-    layer = AttentionLayer.single_head(torch.tensor([[0.0, k], [0.0, 0.0]]).double(), torch.eye(2).double())
+    layer = AttentionLayer.single_head(torch.tensor([[0.0, k], [0.0, 0.0]]).double(), torch.eye(2).double(), mask=mask)
     measure = one_sample(TokenMeasure.uniform(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]).double()))
     (norms,) = ball_norms(layer, head_norms(layer), measure, (Frobenius(0.0),))
-    assert float(norms.curvature) == pytest.approx(k**2 + 2 * math.sqrt(2) * k)
+    assert float(norms.curvature) == pytest.approx(k**2 + 2 * math.sqrt(2) * k, rel=1e-4)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.groups == 1][::3], ids=str)
@@ -244,3 +247,39 @@ def test_two_equal_heads_are_twice_one(case):
         for name in ("centre", "centre_blocks", "closed_form", "hull_rows"):
             assert torch.allclose(getattr(double, name), 2 * getattr(single, name), rtol=1e-6), name
         assert case.rotary or torch.allclose(double.curvature, 2 * single.curvature, rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.masses == "uniform"][::2], ids=str)
+def test_equal_masses_differ_from_no_masses_by_the_root_of_the_length(case):
+    """(1/n sum |d_i|^2)^{1/2} <= eps / sqrt(n) is sum |d_i|^2 <= eps^2: the constants and hulls are the same, and
+    |f''| / |d|^2 is sqrt(n) times as large."""
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
+    root = math.sqrt(measure.length)
+    (plain,) = ball_norms(layer, head_norms(layer), measure, (Frobenius(0.3),))
+    (averaged,) = ball_norms(layer, head_norms(layer), measure, (Wasserstein(0.3 / root),))
+    for name in ("centre", "centre_blocks", "closed_form", "hull_rows"):
+        assert torch.allclose(getattr(averaged, name), getattr(plain, name), rtol=1e-6), name
+    assert torch.allclose(averaged.curvature, root * plain.curvature, rtol=5e-2)
+
+
+def test_heads_that_write_to_one_place_by_hand():
+    """Keys of size 60 make head 1 read token 1 and head 2 token 2; V_1 = e1 e1^T, V_2 = e1 e2^T. So each of two rows is
+    e1 (x_1 e1 + x_2 e2), and the norm is 2: [V_1 V_2] has norm sqrt(2), though V_1 on top of V_2 has norm 1."""
+    e = torch.eye(3).double()
+    layer = AttentionLayer(
+        query=torch.zeros(2, 3, 3).double(),
+        query_bias=torch.stack([60 * e[2], -60 * e[2]]),
+        key=e.repeat(2, 1, 1),
+        key_bias=torch.zeros(2, 3).double(),
+        value=torch.stack([e[:1], e[1:2]]),
+        output=torch.stack([e[:, :1], e[:, :1]]),
+        offset=torch.zeros(3).double(),
+        scale=1.0,
+    )
+    measure = one_sample(TokenMeasure.uniform(torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, -1.0]]).double()))
+    norms = head_norms(layer)
+    assert norms.beside_value == pytest.approx(math.sqrt(2))
+    assert norms.stacked_value == pytest.approx(1.0)
+    (found,) = ball_norms(layer, norms, measure, (Frobenius(0.0),))
+    assert float(found.centre) == pytest.approx(2.0, rel=1e-3)
+    assert float(torch.linalg.matrix_norm(layer.linearize(measure).dense(), 2)) == pytest.approx(2.0)

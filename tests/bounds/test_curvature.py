@@ -1,6 +1,7 @@
 """Each inequality behind the curvature as a lemma of its own; the whole is attacked in test_ball.py."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from robust_attn.attention.layer import AttentionLayer
 from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, third_keys, third_own
 from robust_attn.bounds.interval import Inflated, ball_of, inflated, variance_weights
 from robust_attn.bounds.rows import row_blocks
@@ -174,14 +176,32 @@ def test_the_heaviest_atom_is_favoured_where_it_draws_most_and_lies_near_the_mea
     assert found == pytest.approx([0.108] + [0.04194] * 10)
 
 
-def test_terms_of_two_tokens_by_hand():
+def beside_a_head_that_reads_one_atom(layer: AttentionLayer, slope: float) -> AttentionLayer:
+    """The same layer and a second head with V = 1 and logits slope * x_j, so steep that one atom draws everything."""
+    one = torch.ones(1, 1, 1).double()
+    return replace(
+        layer,
+        query=torch.cat([layer.query, 0 * one]),
+        query_bias=torch.cat([layer.query_bias, slope * one[0]]),
+        key=torch.cat([layer.key, one]),
+        key_bias=torch.cat([layer.key_bias, 0 * one[0]]),
+        value=torch.cat([layer.value, one]),
+        output=torch.cat([layer.output, one]),
+    )
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_terms_of_two_tokens_by_hand(heads):
     """x = (0, 1), A = k = log 3, V = 1, no radius: P = (1/2, 1/2), (1/4, 3/4); key slopes 0 and k; deviations of values
     1/2 and sqrt(3)/4, of slopes k times that; variance weights 1/2 and 2 * 3/16 = 3/8, the same for both atoms.
 
     Moving values: 0 and 2 * 3/8 k. Cross terms, each 2 x y sqrt(weight): sd(slope) with |V|, |A| with sd(value), and in
     row 1 the mixed third moment (sum P d^2 b^2)^{1/2} = k (1/4 (3/4)^4 + 3/4 (1/4)^4)^{1/2} with k. As a matrix: half.
+    A second head that reads the token at 1 alone, P = 1 up to e^-60, adds nothing and takes nothing away.
     """
     layer, measure, k = scalar_layer(math.log(3)), one_sample(scalar_measure([0.0, 1.0])), math.log(3)
+    if heads == 2:
+        layer = beside_a_head_that_reads_one_atom(layer, 60.0)
     (data,) = row_blocks(layer, measure)
     norms, ball = head_norms(layer), ball_of(measure, Frobenius(0.0))
     at = inflated(norms, ball, data)
@@ -192,10 +212,10 @@ def test_terms_of_two_tokens_by_hand():
         2 * math.sqrt(1 / 2) * (k / 2 + k / 2),
         2 * math.sqrt(3 / 8) * (2 * k * math.sqrt(3) / 4 + k * third),
     ]
-    assert keys[0].flatten().tolist() == pytest.approx([0, 0, 3 / 8 * k**2, 3 / 8 * k**2])
-    assert moving_values(norms, at, keys)[0].flatten().tolist() == pytest.approx([0, 0, 3 / 4 * k, 3 / 4 * k])
-    assert rows[0].tolist() == pytest.approx(expected)
-    assert matrix[0].flatten().tolist() == pytest.approx([expected[0] / 2] * 2 + [expected[1] / 2] * 2)
+    assert keys[0].flatten().tolist() == pytest.approx([0, 0, 3 / 8 * k**2, 3 / 8 * k**2], abs=1e-5)
+    assert moving_values(norms, at, keys)[0].flatten().tolist() == pytest.approx([0, 0, 3 / 4 * k, 3 / 4 * k], abs=1e-5)
+    assert rows[0].tolist() == pytest.approx(expected, abs=1e-5)
+    assert matrix[0].flatten().tolist() == pytest.approx([expected[0] / 2] * 2 + [expected[1] / 2] * 2, abs=1e-5)
 
 
 def test_one_head_has_nothing_to_join():
@@ -206,3 +226,32 @@ def test_one_head_has_nothing_to_join():
     at = inflated(norms, ball, data)
     found = key_form(norms, ball, data, at, torch.full_like(at.variance, 2.0))
     assert found[0].flatten().tolist() == pytest.approx([18.0, 18.0, 8.0, 8.0])
+
+
+def test_row_sums_of_an_interval_by_hand():
+    """P from (0.8, 0.1) to (0.9, 0.2), distances 0.1 and 0.9; deviation and variance too large to be of use.
+
+    Own: 0.09 max(0.8, 0.6) = 0.072 and 0.18 max(0.6, 0.8) = 0.144. Beside, with sum U t = 0.27: 0.9 (0.1 * 0.2 + 0.18)
+    = 0.18 and 0.2 (0.9 * 0.9 + 0.09) = 0.18. Favoured, the second would be 0.144 + 0.18 + 0.18 / 0.4.
+    """
+    numbers = {"floor": (0.8, 0.1), "ceiling": (0.9, 0.2), "value_distance": (0.1, 0.9), "variance": (10.0, 10.0)}
+    row = {name: torch.tensor(values).double()[None, None, None] for name, values in numbers.items()}
+    at = replace(one_row(*random_row(0, 2, 1.0)), value_deviation=10 * torch.ones(1, 1, 1).double(), **row)
+    assert third_keys(at, UNIT).flatten().tolist() == pytest.approx([0.252, 0.324])
+
+
+def test_joining_heads_that_write_to_one_place_by_hand():
+    """Two heads, |V_h| = 1, side by side sqrt(2), on top of one another 1; slope deviations 1 and 1, variance weights
+    1/2 and 3/8. One by one 2 (sqrt(1/2) + sqrt(3/8)) = 2.64, by the weights of both 2 sqrt(2) sqrt(7/8) = 2.65, by the
+    larger weights 2 sqrt(2) sqrt(1/2) = 2: the last is taken."""
+    one = one_row(*random_row(0, 2, 1.0))
+    two, zero = torch.ones(1, 2, 1).double(), torch.zeros(1, 2, 1).double()
+    weights = torch.tensor([0.5, 0.375]).double()[None, :, None, None].expand(1, 2, 1, 2)
+    flat = {"value_deviation": zero, "slope_deviation": two, "steepest": zero, "strongest": zero}
+    wide = {name: torch.zeros(1, 2, 1, 2).double() for name in ("value_distance", "slope_distance", "key_slope")}
+    at = replace(one, variance=weights, ceiling=weights, floor=weights, **flat, **wide)
+    layer = beside_a_head_that_reads_one_atom(scalar_layer(0.0), 0.0)
+    norms = replace(head_norms(layer), beside_value=math.sqrt(2), stacked_value=1.0)
+    ball = ball_of(one_sample(scalar_measure([0.0, 1.0])), Frobenius(0.0))
+    rows, _ = cross_terms(norms, ball, at, torch.zeros(1, 1, 2).double())
+    assert float(rows) == pytest.approx(2.0)
