@@ -35,8 +35,8 @@ def users(package: str) -> set[str]:
     ("package", "allowed"),
     [
         ("wandb", {"tracking/wandb_tracker.py"}),
-        ("hydra", {"cli.py", "config.py"}),
-        ("omegaconf", {"cli.py", "config.py"}),
+        ("hydra", {"cli.py", "config/settings.py"}),
+        ("omegaconf", {"cli.py", "config/schema.py", "config/settings.py"}),
         ("ot", {"observation.py"}),
     ],
 )

@@ -1,0 +1,77 @@
+"""From a composed configuration to validated plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+
+from robust_attn.config.checks import (
+    at_least,
+    check_attack,
+    check_budget,
+    check_certificate,
+    check_sizes,
+    check_task,
+    check_tolerance,
+    check_tracker,
+    chosen_layers,
+    one_of,
+)
+from robust_attn.config.schema import SCHEMAS
+
+DTYPES = ("float64", "float32")
+DEVICES = ("auto", "cpu")
+
+
+def register_schemas() -> None:
+    """Make every group's schema known to Hydra, so that typos and wrong types are errors."""
+    store = ConfigStore.instance()
+    for group, schemas in SCHEMAS.items():
+        for name, schema in schemas.items():
+            store.store(group=group, name=name, node=schema)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Validated settings; of each group the chosen option as plain values."""
+
+    task: dict[str, Any]
+    model: dict[str, Any]
+    data: dict[str, Any]
+    attack: dict[str, Any]
+    budget: dict[str, Any]
+    tracker: dict[str, Any]
+    certificate: dict[str, Any]
+    layers: tuple[int, ...] | None
+    tokens: int
+    samples: int
+    seed: int
+    dtype: str
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """The configuration as nested plain values, interpolations resolved."""
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def settings_from(config: DictConfig) -> Settings:
+    """Validated settings, or a UserError of one sentence that says what was expected and what came."""
+    values = plain(config)
+    for name in ("tokens", "samples"):
+        at_least(name, values[name], 1)
+    one_of("dtype", values["dtype"], DTYPES)
+    one_of("device", values["device"], DEVICES)
+    check_budget(values["budget"])
+    check_attack(values["attack"])
+    check_tracker(values["tracker"])
+    check_sizes(values["model"])
+    check_certificate(values["certificate"])
+    check_tolerance(values)
+    check_task(values["task"])
+    names = {field.name for field in fields(Settings)} - {"layers"}
+    return Settings(layers=chosen_layers(values["layers"]), **{name: values[name] for name in names})
