@@ -18,7 +18,7 @@ import torch
 from benchmarks.measuring import cpu_seconds, print_table, timed
 from robust_attn.budget import Wasserstein
 from robust_attn.certificate import certify_batch
-from robust_attn.data.source import Prose, layer_inputs
+from robust_attn.data.source import Prose, read_inputs
 from robust_attn.models import load_model
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import head_norms
@@ -39,7 +39,7 @@ def main() -> None:
     model = load_model("bert", "random", dtype=torch.float64, seed=0)
     layers = tuple(range(2 if options.quick else model.layers))
     generator = torch.Generator().manual_seed(0)
-    inputs = layer_inputs(Prose(), model, layers=layers, tokens=tokens, samples=1, generator=generator)
+    inputs = read_inputs(Prose(), model, layers=layers, tokens=tokens, samples=1, generator=generator).measures
     ids = torch.randint(1000, 20000, (1, tokens))
     with torch.no_grad():
         model.module(input_ids=ids)

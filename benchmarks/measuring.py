@@ -12,7 +12,7 @@ import torch
 import robust_attn as ra
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.data.source import Prose, layer_inputs
+from robust_attn.data.source import Prose, read_inputs
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ def prose_case(name: str, weights: str, index: int, tokens: int) -> tuple[Attent
     """A layer of a model and its input on one window of English prose, in float64."""
     model = ra.load_model(name, weights=weights)
     generator = torch.Generator().manual_seed(0)
-    inputs = layer_inputs(Prose(), model, layers=[index], tokens=tokens, samples=1, generator=generator)
+    inputs = read_inputs(Prose(), model, layers=[index], tokens=tokens, samples=1, generator=generator).measures
     return model.layer(index), inputs[index]
 
 

@@ -40,6 +40,7 @@ _HOMES = {
     "load_model": "models",
     "load_runs": "frames",
     "run_rows": "frames",
+    "run_figures": "report.plots",
     "UserError": "types",
     "Verdict": "types",
 }

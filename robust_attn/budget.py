@@ -15,6 +15,8 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.types import UserError
 
 CONTAINS_TOLERANCE = 1e-9
+EDGE = 1e-9
+"""Relative distance from a sphere below which a point counts as being on it."""
 
 
 @final
@@ -99,6 +101,29 @@ class Budget(ABC):
             raise UserError(f"budget.support is {self.support}, but a token has norm {float(largest.max()):.6g}.")
         return torch.full_like(largest, self.support)
 
+    def slope(
+        self, gradient: Float[Tensor, "*batch n d"], field: Float[Tensor, "*batch n d"], measure: TokenMeasure
+    ) -> Float[Tensor, "*batch n d"]:
+        """The gradient at a displacement inside, in the coordinates sqrt(w_i) field_i, without what leaves at once.
+
+        That is the part that points out where the displacement is at the edge of the budget, or an atom at that of the
+        support.
+        """
+        roots = self.weights(measure).sqrt()[..., None]
+        scaled = torch.where(roots > 0, gradient / torch.where(roots > 0, roots, 1.0), 0.0)
+        free = self._inward(scaled, roots * field, self.norm(field, measure))
+        if self.support is None:
+            return free
+        points = measure.points + field
+        at_edge = points.norm(dim=-1) >= self.support_radius(measure)[..., None] * (1 - EDGE)
+        return _without_outward(free, points, at_edge, (-1,))
+
+    @abstractmethod
+    def _inward(
+        self, slope: Float[Tensor, "*batch n d"], place: Float[Tensor, "*batch n d"], size: Float[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch n d"]:
+        """The slope at `place`, both in the coordinates sqrt(w_i) field_i, without what would increase the norm."""
+
     def reach(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
         """How far each atom can move by itself, at most to the far side of the support; zero for padding."""
         across = measure.points.norm(dim=-1) + self.support_radius(measure)[..., None]
@@ -143,6 +168,12 @@ class _Hilbert(Budget):
     def hilbert_radius(self, measure: TokenMeasure) -> float:  # noqa: ARG002
         """The radius itself."""
         return self.radius
+
+    def _inward(
+        self, slope: Float[Tensor, "*batch n d"], place: Float[Tensor, "*batch n d"], size: Float[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch n d"]:
+        """One sphere for all atoms together."""
+        return _without_outward(slope, place, size >= self.radius * (1 - EDGE), (-2, -1))
 
 
 @final
@@ -214,9 +245,26 @@ class PerToken(Budget):
         """The radius."""
         return self.radius * measure.present.to(measure.points.dtype)
 
+    def _inward(
+        self,
+        slope: Float[Tensor, "*batch n d"],
+        place: Float[Tensor, "*batch n d"],
+        size: Float[Tensor, "*batch"],  # noqa: ARG002
+    ) -> Float[Tensor, "*batch n d"]:
+        """A sphere for every atom."""
+        return _without_outward(slope, place, place.norm(dim=-1) >= self.radius * (1 - EDGE), (-1,))
+
     def _sizes(self, field: Tensor, measure: TokenMeasure) -> Tensor:
         sizes = field.norm(dim=-1)
         return torch.where(measure.present, sizes, torch.zeros_like(sizes))
 
 
 BUDGETS: dict[str, type[Budget]] = {budget.kind: budget for budget in (Wasserstein, Frobenius, PerToken)}
+
+
+def _without_outward(slope: Tensor, place: Tensor, at_edge: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The slope minus its part along `place`, over the axes given, where that points out at the edge."""
+    squared = place.square().sum(axes, keepdim=True)
+    outward = (slope * place).sum(axes, keepdim=True) / torch.where(squared > 0, squared, 1.0)
+    stays = at_edge.reshape(outward.shape) & (outward > 0)
+    return slope - torch.where(stays, outward, 0.0) * place

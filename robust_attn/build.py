@@ -27,7 +27,7 @@ from robust_attn.through.split import SplitThrough
 from robust_attn.types import UserError
 
 
-def mass_split_from(*, tokens: int | str = "all", masses: str = Masses.EQUAL, **settings: int) -> MassSplit:
+def mass_split_from(*, tokens: int | str = "all", masses: str = Masses.EQUAL, **settings: Any) -> MassSplit:
     """With `all` the tokens or some, and masses by name."""
     return MassSplit(**settings, tokens=None if isinstance(tokens, str) else tokens, masses=Masses(masses))
 

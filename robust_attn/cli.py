@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 import sys
@@ -15,18 +17,28 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from robust_attn.background import somebody_works
 from robust_attn.config import plain, register_schemas, settings_from
+from robust_attn.run_name import run_name
 from robust_attn.sweep.objective import objective_of
 from robust_attn.sweep.outcomes import collect_outcomes, leave_outcome
-from robust_attn.sweep.request import SweepRequest, resumed_arguments, sweep_request
+from robust_attn.sweep.request import (
+    SweepRequest,
+    resumed_arguments,
+    sweep_name,
+    sweep_request,
+    with_hydra_verbosity,
+)
 from robust_attn.sweep.resume import Earlier, earlier_runs, marked_under_way, set_aside, summary_of, withdraw
 from robust_attn.sweep.threads import threads_per_job
 from robust_attn.types import ExitStatus, Outcome, UserError
 
 TRACEBACK_VARIABLE = "ROBUST_ATTN_TRACEBACK"
+# When this module is imported, because a job in another process imports nothing else before its folder gets its name.
+OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 
 
 def configuration_folder() -> Path:
@@ -37,8 +49,18 @@ def configuration_folder() -> Path:
 
 
 def main() -> None:
-    """Run what the command line says and leave with the contract's exit status."""
-    sys.exit(int(run_command_line()))
+    """Run what the command line says and leave with the contract's exit status.
+
+    A thread left behind in the middle of torch or wandb cannot be ended, and Python would wait for it or crash with
+    it: the process then ends without Python's own closing. Everything of value was closed by then.
+    """
+    status = int(run_command_line())
+    if somebody_works():
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 class SweepPlace(Callback):
@@ -72,11 +94,11 @@ def run_command_line() -> ExitStatus:
     except (HydraException, OmegaConfBaseException, UserError) as error:
         return _refuse(_sentence(error))
     except KeyboardInterrupt:
-        return _fail("interrupted")
+        return _fail(_interrupted())
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        return _fail(f"{type(error).__name__}: {error} (set {TRACEBACK_VARIABLE}=1 for the traceback)")
+        return _fail(_failure(error))
     finally:
         outcomes += [outcome for folder in SweepPlace.folders for outcome in collect_outcomes(folder, token)]
         for outcome in outcomes:
@@ -85,9 +107,14 @@ def run_command_line() -> ExitStatus:
     return _worst([outcome.status for outcome in outcomes])
 
 
+def _interrupted() -> str:
+    goes_on = [f"; sweep.resume={folder} goes on with what is missing" for folder in SweepPlace.folders[-1:]]
+    return "".join(("interrupted", *goes_on))
+
+
 def _take_request() -> SweepRequest:
     """What is asked of a sweep as a whole leaves the command line; to resume, the rest is pointed at its folder."""
-    request, arguments = sweep_request(sys.argv[1:])
+    request, arguments = sweep_request(with_hydra_verbosity(sys.argv[1:]))
     if request.resume is not None:
         arguments = resumed_arguments(arguments, request.resume, f"{datetime.now():%m%d-%H%M%S}")
     sys.argv[1:] = arguments
@@ -121,10 +148,16 @@ def _taken_over(folder: Path, earlier: Earlier) -> Outcome:
 
 
 def _run_afresh(config: DictConfig, folder: Path, sweep: Path, earlier: Earlier) -> Outcome:
+    """Whatever fails in a job is its outcome, so that the others count as well."""
     for unfinished in earlier.unfinished:
         print(f"unfinished, moved to {set_aside(unfinished, sweep)} and run again")
-    with marked_under_way(folder):
-        return _run_job(config)
+    try:
+        with marked_under_way(folder):
+            return _run_job(config)
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        return Outcome(ExitStatus.FAILED, _failure(error))
 
 
 def _run_job(config: DictConfig) -> Outcome:
@@ -134,15 +167,22 @@ def _run_job(config: DictConfig) -> Outcome:
     except (OmegaConfBaseException, UserError) as error:
         return Outcome(ExitStatus.WRONG_CONFIGURATION, _sentence(error))
     from robust_attn.run import execute
-    from robust_attn.terminal import console
+    from robust_attn.terminal import console, debug_messages
 
-    return execute(settings, plain(config), Path(HydraConfig.get().runtime.output_dir), console())
+    screen, hydra_config = console(), HydraConfig.get()
+    sweep = sweep_name(Path(hydra_config.sweep.dir)) if hydra_config.mode is RunMode.MULTIRUN else None
+    with debug_messages(screen) if hydra_config.verbose else contextlib.nullcontext():
+        return execute(settings, plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep)
 
 
 def _worst(statuses: list[ExitStatus]) -> ExitStatus:
     """A violated certificate comes before a failure, a failure before a wrong configuration."""
     order = (ExitStatus.VIOLATED, ExitStatus.FAILED, ExitStatus.WRONG_CONFIGURATION)
     return next((status for status in order if status in statuses), ExitStatus.OK)
+
+
+def _failure(error: Exception) -> str:
+    return f"{type(error).__name__}: {error} (set {TRACEBACK_VARIABLE}=1 for the traceback)"
 
 
 def _refuse(sentence: str) -> ExitStatus:

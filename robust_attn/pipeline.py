@@ -20,6 +20,7 @@ from robust_attn.bounds.bound import Bound, Side
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificate import Certificate, certify_batch, certify_measures
+from robust_attn.motion import motion_fields
 from robust_attn.radius_search import certified_radii
 from robust_attn.record import Subject, bound_fields, finite, heading, norm_fields, radius_fields, record
 from robust_attn.spectral.lanczos import LipschitzEstimate
@@ -78,8 +79,10 @@ def attack_records(
             part, result.observation.base, result.budget, estimate, result, any_measure=attack.any_masses
         )
         compared = None if attack.own_radius else comparisons(part, result, seed=seed)
-        for entry, facts in zip(entries, attack_facts(result, compared), strict=True):
-            yield {**entry, **facts, "sample": first + entry["sample"], "budget": entry["budget"] | facts["budget"]}
+        motions = motion_fields(result.observation, part.inputs.length)
+        for entry, facts, motion in zip(entries, attack_facts(result, compared), motions, strict=True):
+            whole = {**entry, **facts, "budget": entry["budget"] | facts["budget"], "motion": motion}
+            yield whole | {"sample": first + entry["sample"]}
 
 
 def comparisons(job: LayerJob, result: AttackResult, *, seed: int) -> dict[str, torch.Tensor]:

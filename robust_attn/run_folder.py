@@ -12,6 +12,8 @@ from robust_attn.types import UserError
 RECORDS = "records.jsonl"
 SUMMARY = "summary.json"
 ENVIRONMENT = "environment.json"
+INPUTS = "inputs.json"
+"""The tokens of every sample by number of tokens; it grows by a length at a time."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,12 @@ class RunFolder:
         with (self.path / RECORDS).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
+
+    def add_inputs(self, tokens: int, spelled: list[list[str]] | None) -> None:
+        """Add the samples of a length, each as its tokens in words; None where the inputs are not text."""
+        path = self.path / INPUTS
+        known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        self.write(INPUTS, known | {str(tokens): spelled})
 
     def write(self, name: str, values: dict[str, Any]) -> None:
         """Write a JSON file whole or not at all."""

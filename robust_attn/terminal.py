@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.highlighter import NullHighlighter
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from robust_attn.experiments.panel import Panel
@@ -25,18 +27,38 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=WIDTH)
 
 
-def progress_bar(screen: Console) -> Progress:
-    """A bar with the time left; silent where the output is not a terminal."""
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
+@contextlib.contextmanager
+def debug_messages(screen: Console) -> Iterator[None]:
+    """Show what this package logs, one line a record, above the bars if there are any."""
+    from rich.logging import RichHandler
+
+    logger = logging.getLogger("robust_attn")
+    handler = RichHandler(
+        console=screen, show_path=False, show_level=False, show_time=False, markup=False, highlighter=NullHighlighter()
     )
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def record_line(record: Mapping[str, Any]) -> str:
+    """One record in one line: what it is about, what was observed, what is certified, and the verdict."""
+    places = [
+        f"{name} {record[name]}" for name in ("layer", "head", "sample", "tokens") if record.get(name) is not None
+    ]
+    observed, certified = record.get("observed") or {}, record.get("certified") or {}
+    parts = [
+        f"output moved {number(observed['output_change'])}" if observed.get("output_change") is not None else "",
+        f"at most {number(certified['output_change'])}" if certified.get("output_change") is not None else "",
+        f"by {certified['bound']}" if certified.get("bound") else "",
+        str(record.get("verdict", "")),
+    ]
+    return f"{', '.join(places)}: {' '.join(part for part in parts if part)}"
 
 
 def closing_table(records: Sequence[dict[str, Any]]) -> Table:

@@ -25,6 +25,14 @@ class Outcome:
     message: str | None = None
 
 
+class RunState(StrEnum):
+    """How far a run came, as its summary says."""
+
+    COMPLETE = "complete"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
 class Verdict(StrEnum):
     """What an observed output change says about a certified one."""
 

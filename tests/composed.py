@@ -16,11 +16,11 @@ from robust_attn.types import Outcome
 QUICK = ("tracker=none", "samples=2", "tokens=6", "certificate.lanczos_steps=40")
 
 
-def composed(*overrides: str) -> DictConfig:
+def composed(*overrides: str, return_hydra_config: bool = False) -> DictConfig:
     register_schemas()
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
-        return compose("config", overrides=list(overrides))
+        return compose("config", overrides=list(overrides), return_hydra_config=return_hydra_config)
 
 
 def run(folder: Path, *overrides: str) -> tuple[Outcome, list[dict[str, Any]], dict[str, Any], str]:

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.budget import BUDGETS, Frobenius, PerToken, Wasserstein
+from robust_attn.budget import BUDGETS, Frobenius, PerToken, TokenRadius, Wasserstein
 from robust_attn.types import UserError
-from tests.cases import Case, generator, random_measure
+from tests.cases import CASES, Case, generator, random_measure
 
 KINDS = sorted(BUDGETS)
 MASSES = st.sampled_from(["uniform", "unequal", "padded", "copies"])
@@ -95,3 +95,22 @@ def test_subnormal_gradients_give_numbers(budget):
     assert torch.isfinite(budget.steepest(gradient, measure)).all()
     assert torch.isfinite(budget.norm_gradient(gradient, measure)).all()
     assert bool(budget.contains(budget.steepest(gradient, measure), measure).all())
+
+
+@pytest.mark.parametrize("case", CASES[::6], ids=str)
+@pytest.mark.parametrize("kind", sorted(BUDGETS))
+@pytest.mark.parametrize("support", [None, TokenRadius()], ids=["free", "supported"])
+def test_the_slope_never_points_out_and_is_the_gradient_inside(case, kind, support):
+    """A small step along it stays in the budget to first order; in the interior nothing is taken from the gradient."""
+    measure, budget = random_measure(case, generator(0)), BUDGETS[kind](0.5, support)
+    gradient = torch.randn(measure.points.shape, generator=generator(1), dtype=torch.float64)
+    roots = budget.weights(measure).sqrt()[..., None]
+    edge = budget.project(10 * budget.sample(measure, generator(2)), measure)
+    slope = budget.slope(gradient, edge, measure)
+    step = torch.where(roots > 0, 1e-6 * slope / torch.where(roots > 0, roots, 1.0), 0.0)
+    assert (budget.norm(edge + step, measure) <= 0.5 + 1e-9).all()
+    assert ((gradient * step).sum((-1, -2)) >= 0).all()
+    inside = budget.slope(gradient, 0.5 * edge, measure)
+    if support is None:
+        scaled = torch.where(roots > 0, gradient / torch.where(roots > 0, roots, 1.0), 0.0)
+        assert torch.allclose(inside, scaled)

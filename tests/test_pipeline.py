@@ -49,6 +49,8 @@ def test_split_measures_are_certified_with_the_constant_of_copies():
     assert split["tightness"] > 0.99
     assert split["tokens"] == 2
     assert split["copies"] == 2
+    assert split["motion"]["parts"] == [2, 2]
+    assert max(split["motion"]["rms"]) > 0
 
 
 def test_heads_are_certified_one_by_one():

@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from robust_attn import pipeline
-from robust_attn import run as module
+from robust_attn import closing, pipeline, tasks
 from robust_attn.types import ExitStatus
 from tests.composed import run
 
@@ -267,25 +266,22 @@ def test_what_is_not_a_number_is_unknown_and_status_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_what_was_recorded_before_a_stop_stays(stop, tmp_path, monkeypatch):
     """The second layer fails: the first layer's records, a summary and a report are there all the same."""
-    honest = module.attack_records
+    honest = tasks.attack_records
 
     def failing(job, *arguments, **options):
         if job.subject.layer == 1:
             raise stop
         return honest(job, *arguments, **options)
 
-    monkeypatch.setattr(module, "attack_records", failing)
-    if stop is RuntimeError:
-        with pytest.raises(RuntimeError):
-            run(tmp_path / "run", "model=toy")
-    else:
-        outcome, _, _, _ = run(tmp_path / "run", "model=toy")
-        assert outcome.status is ExitStatus.FAILED
+    monkeypatch.setattr(tasks, "attack_records", failing)
+    with pytest.raises(stop):
+        run(tmp_path / "run", "model=toy")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["status"] == ("interrupted" if stop is KeyboardInterrupt else "failed")
     assert summary["records"] == 2
     assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 2
     assert (tmp_path / "run" / "report.html").exists()
+    assert (tmp_path / "run" / "figures").exists() == (stop is RuntimeError)  # nobody waits for figures after Ctrl-C
 
 
 def test_same_seed_same_records_byte_for_byte(tmp_path):
@@ -306,9 +302,18 @@ def test_a_report_that_fails_costs_no_result(tmp_path, monkeypatch):
     def broken(_folder):
         raise OSError("disk full")
 
-    monkeypatch.setattr(module, "write_report", broken)
+    monkeypatch.setattr(closing, "write_report", broken)
     outcome, records, summary, _ = run(tmp_path / "run", "model=toy", "attack=random")
     assert outcome.status is ExitStatus.FAILED
     assert "disk full" in outcome.message
     assert summary["status"] == "complete"
     assert len(records) == 4
+
+
+def test_what_moved_can_be_shown_on_the_text(tmp_path):
+    _, records, _, _ = run(tmp_path / "run", "model=toy", "attack=move", "attack.steps=2", "layers=[0]")
+    inputs = json.loads((tmp_path / "run" / "inputs.json").read_text())
+    for record in records:
+        words = inputs[str(record["tokens"])][record["sample"]]
+        assert len(words) == len(record["motion"]["rms"]) == record["tokens"]
+        assert all(isinstance(word, str) for word in words)

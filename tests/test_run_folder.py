@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from robust_attn.run_folder import RunFolder
+from robust_attn.run_folder import INPUTS, RunFolder
 from robust_attn.types import UserError
 
 
@@ -40,3 +40,10 @@ def test_files_are_written_whole(tmp_path):
     with pytest.raises(TypeError):
         folder.write("summary.json", {"a": object()})
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"a": 1}
+
+
+def test_the_inputs_grow_by_a_length_at_a_time(tmp_path):
+    folder = RunFolder.claim(tmp_path)
+    folder.add_inputs(2, [["a", "</b>"]])
+    folder.add_inputs(4, None)
+    assert json.loads((tmp_path / INPUTS).read_text()) == {"2": [["a", "</b>"]], "4": None}

@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 from rich.console import Console
 
@@ -5,11 +7,12 @@ from robust_attn.experiments.panel import Panel
 from robust_attn.terminal import (
     certificate_table,
     closing_table,
+    debug_messages,
     lipschitz_table,
     number,
     panel_table,
     power_of_ten,
-    progress_bar,
+    record_line,
     worst_samples,
 )
 
@@ -119,7 +122,18 @@ def test_a_panel_is_a_table_with_gaps():
         assert words in text
 
 
-def test_bars_are_silent_where_there_is_no_terminal(tmp_path):
-    with (tmp_path / "out").open("w") as file, progress_bar(Console(file=file)) as bar:
-        bar.advance(bar.add_task("x", total=1))
-    assert (tmp_path / "out").read_text() == ""
+def test_a_record_is_one_line():
+    whole = entry(3, "HOLDS", 0.5) | {"sample": 1, "observed": {"output_change": 0.25}}
+    whole["certified"] = {"bound": "local.ball", "output_change": 0.5}
+    assert record_line(whole) == "layer 3, sample 1, tokens 8: output moved 0.25 at most 0.5 by local.ball HOLDS"
+    assert record_line({"layer": 0, "task": "radius", "certified": None}) == "layer 0: "
+
+
+def test_messages_are_shown_while_asked_for_and_the_logger_is_as_it_was_afterwards():
+    console, logger = Console(record=True, width=100), logging.getLogger("robust_attn")
+    before = (logger.level, list(logger.handlers))
+    with debug_messages(console):
+        logging.getLogger("robust_attn.run").debug("a [record] seen")
+    logging.getLogger("robust_attn.run").debug("not seen")
+    assert console.export_text().split("\n")[0].rstrip() == "a [record] seen"
+    assert (logger.level, logger.handlers) == before

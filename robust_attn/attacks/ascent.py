@@ -1,20 +1,21 @@
 """Ascent on the output change inside a budget, without a step size to tune, batched over samples and over starts.
 
-A step goes from the best point towards the budget's own best point for the current gradient, however far: for small
-radii this is power iteration on the derivative, and each step increases the objective. Momentum is added after every
-step that helped. Where a step does not help, momentum is dropped first and then the step shortened. Gradients are the
-closed-form transpose of the layer's derivative: one forward pass and one vjp a step.
+Every start first roams: steps of a quarter of the budget towards its best point for the current gradient, uphill or
+not, which leaves poor summits behind. Half of the starts are dropped after every few steps, sample by sample. The last
+ones climb by a quasi-Newton method on the edge of the budget, whose steps are halved until they help. Gradients are
+the closed-form transpose of the layer's derivative: one forward pass and one vjp a step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from robust_attn.attacks.quasi_newton import Memory, dot, wide
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
@@ -22,12 +23,17 @@ from robust_attn.budget import Budget
 STALLED = 1e-6
 """Relative gain of the last PATIENCE steps together below which an ascent is taken to have arrived."""
 PATIENCE = 6
+STRIDE = 0.25
+"""Length of a step before anything is known, as a part of the budget."""
 WHOLE_WAY = 1e3
-"""A step so long that the projection ends at the best point for the gradient."""
-MOMENTUM = 0.6
+"""A step so long that the projection ends at the budget's best point for the gradient: power iteration in disguise."""
 SCREENING = 5
-"""Steps that every start gets before the best of each sample go on."""
+"""Steps that starts roam before the worse half of them is dropped."""
 FINALISTS = 3
+LAST_ROUND = 15
+"""Steps that these climb before only the best one goes on."""
+TRIES = 3
+"""Steps in a row that may fail before what was learnt of the slope is forgotten."""
 
 Objective = Callable[[Float[Tensor, "*batch n d"]], tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch n d"]]]
 """From displacements to the value to be made large and its gradient."""
@@ -47,28 +53,41 @@ class Ascent:
 
 
 @dataclass(frozen=True, eq=False)
-class _Climb:
-    """Where an ascent stands: the best point, the one before it, value and gradient there, and the next step."""
+class _Summit:
+    """The best displacement so far, its value and gradient, and the values after every step."""
 
-    best: Float[Tensor, "*batch n d"]
-    previous: Float[Tensor, "*batch n d"]
+    place: Float[Tensor, "*batch n d"]
     value: Float[Tensor, "*batch"]
     gradient: Float[Tensor, "*batch n d"]
-    step: Float[Tensor, "*batch"]
-    lively: Bool[Tensor, "*batch"]
     history: Float[Tensor, "*batch steps"]
+
+    @property
+    def steps(self) -> int:
+        """Gradients that led here, the one at the start among them."""
+        return self.history.shape[-1]
 
     @property
     def arrived(self) -> bool:
         """Whether no sample has gained anything to speak of in the last steps."""
-        if self.history.shape[-1] <= PATIENCE:
+        if self.steps <= PATIENCE:
             return False
         return bool((self.value - self.history[..., -1 - PATIENCE] <= STALLED * self.value).all())
 
-    def best_of(self, count: int) -> _Climb:
+    def tried(self, place: Tensor, value: Tensor, gradient: Tensor) -> _Summit:
+        """After one more step: what was tried where it is higher, else what was there."""
+        better = value > self.value
+        best = torch.where(better, value, self.value)
+        return _Summit(
+            place=torch.where(wide(better), place, self.place),
+            value=best,
+            gradient=torch.where(wide(better), gradient, self.gradient),
+            history=torch.cat((self.history, best[..., None]), dim=-1),
+        )
+
+    def best_of(self, count: int) -> _Summit:
         """Of the starts on the first axis the `count` with the largest values, sample by sample."""
         choice = self.value.topk(count, dim=0).indices
-        return _Climb(**{each.name: _chosen(getattr(self, each.name), choice) for each in fields(self)})
+        return _Summit(*(_chosen(field, choice) for field in (self.place, self.value, self.gradient, self.history)))
 
 
 def ascend(
@@ -85,33 +104,36 @@ def climb(
     start: Float[Tensor, "*batch n d"],
     *,
     steps: int,
-    longest: float = WHOLE_WAY,
+    stride: float = WHOLE_WAY,
 ) -> Ascent:
-    """The same for any objective on displacements of `base` inside the budget; `longest` is the first step."""
-    found = _climbed(_begun(objective, base, budget, start, longest), objective, base, budget, steps)
-    return Ascent(found.best, found.value, tuple(found.history.unbind(-1)), found.history.shape[-1])
+    """The same for any objective on displacements of `base` inside the budget; `stride` is the first step's length."""
+    found = _climbed(_begun(objective, base, budget, start), objective, base, budget, steps=steps, stride=stride)
+    return Ascent(found.place, found.value, tuple(found.history.unbind(-1)), found.steps)
 
 
 def ascend_all(
     layer: AttentionLayer, base: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"], *, steps: int
 ) -> Ascent:
-    """The strongest of one ascent per start, sample by sample.
+    """The strongest of one ascent per start, sample by sample, each of at most `steps` steps.
 
-    All starts go a few steps together; the best of each sample go on to the end. So the result is never worse than any
-    of the starts, nor than those few steps from it.
+    All starts roam together; of each sample half of them go on, until a few are left; these climb, and then the best of
+    them to the end. So the result is never worse than any of the starts, nor than the few steps that each of them went.
     """
     count = starts.shape[0]
-    first = min(SCREENING, steps) if count > FINALISTS else 0
     many = repeated(base, count)
-    objective = output_change(layer, many, budget)
-    screened = _climbed(_begun(objective, many, budget, starts), objective, many, budget, first)
-    spent = count * screened.history.shape[-1]
-    kept = min(FINALISTS, count)
-    few = repeated(base, kept)
-    best = _climbed(screened.best_of(kept), output_change(layer, few, budget), few, budget, steps - first)
-    spent += kept * (best.history.shape[-1] - screened.history.shape[-1])
-    found = best.best_of(1)
-    return Ascent(found.best[0], found.value[0], tuple(found.history[0].unbind(-1)), spent)
+    found = _begun(output_change(layer, many, budget), many, budget, starts)
+    spent = count
+    while count > 1:
+        advance, limit = (_roamed, SCREENING) if count > FINALISTS else (_climbed, LAST_ROUND)
+        many, before = repeated(base, count), found.steps
+        found = advance(found, output_change(layer, many, budget), many, budget, steps=min(limit, steps))
+        spent, steps = spent + count * (found.steps - before), max(0, steps - limit)
+        count = max(FINALISTS, -(-count // 2)) if count > FINALISTS else 1
+        found = found.best_of(count)
+    many, before = repeated(base, 1), found.steps
+    found = _climbed(found, output_change(layer, many, budget), many, budget, steps=steps)
+    spent += found.steps - before
+    return Ascent(found.place[0], found.value[0], tuple(found.history[0].unbind(-1)), spent)
 
 
 def output_change(layer: AttentionLayer, base: TokenMeasure, budget: Budget) -> Objective:
@@ -132,48 +154,61 @@ def repeated(measure: TokenMeasure, count: int) -> TokenMeasure:
     return TokenMeasure(*(part.expand(count, *part.shape) for part in parts))
 
 
-def _begun(
-    objective: Objective, base: TokenMeasure, budget: Budget, start: Tensor, longest: float = WHOLE_WAY
-) -> _Climb:
-    best = budget.project(start, base)
-    value, gradient = objective(best)
-    step, lively = torch.full_like(value, longest), torch.zeros_like(value, dtype=torch.bool)
-    return _Climb(best, best, value, gradient, step, lively, value[..., None])
+def _begun(objective: Objective, base: TokenMeasure, budget: Budget, start: Tensor) -> _Summit:
+    place = budget.project(start, base)
+    value, gradient = objective(place)
+    return _Summit(place, value, gradient, value[..., None])
 
 
-def _climbed(at: _Climb, objective: Objective, base: TokenMeasure, budget: Budget, steps: int) -> _Climb:
+def _roamed(best: _Summit, objective: Objective, base: TokenMeasure, budget: Budget, *, steps: int) -> _Summit:
+    """Steps of one length from wherever the last one ended."""
+    place, gradient = best.place, best.gradient
     for _ in range(steps):
-        if at.arrived:
+        place = budget.project(place + STRIDE * budget.steepest(gradient, base), base)
+        value, gradient = objective(place)
+        best = best.tried(place, value, gradient)
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Climb:
+    """An ascent by quasi-Newton steps: what is known of the slope, and how often in a row a step did not help."""
+
+    best: _Summit
+    slope: Float[Tensor, "*batch n d"]
+    memory: Memory
+    failures: Int[Tensor, "*batch"]
+
+
+def _climbed(
+    best: _Summit, objective: Objective, base: TokenMeasure, budget: Budget, *, steps: int, stride: float = STRIDE
+) -> _Summit:
+    """From the best points, by steps that help or are not made."""
+    slope = budget.slope(best.gradient, best.place, base)
+    at = _Climb(best, slope, Memory.empty(slope), torch.zeros_like(best.value, dtype=torch.long))
+    for _ in range(steps):
+        if at.best.arrived:
             break
-        at = _stepped(at, objective, base, budget)
-    return at
+        at = _stepped(at, objective, base, budget, stride)
+    return at.best
 
 
-def _stepped(at: _Climb, objective: Objective, base: TokenMeasure, budget: Budget) -> _Climb:
-    """One gradient step; what does not improve a sample changes only the length of its next step."""
-    target = budget.steepest(at.gradient, base)
-    ahead = torch.where(_wide(at.lively), MOMENTUM * (at.best - at.previous), 0.0)
-    step = _wide(at.step)
-    candidate = budget.project(at.best + step * target + (1 + step) * ahead, base)
+def _stepped(at: _Climb, objective: Objective, base: TokenMeasure, budget: Budget, stride: float) -> _Climb:
+    """One gradient. Where the step does not help, what it shows of the slope does, then a shorter one."""
+    roots = budget.weights(base).sqrt()[..., None]
+    newton = at.memory.direction(at.slope)
+    shorter = 0.5 ** (at.failures - 1).clamp_min(0)
+    first = torch.where(at.failures == 0, stride, min(stride, STRIDE) * shorter)
+    plain = wide(first) * roots * budget.steepest(at.best.gradient, base)
+    uphill = (dot(newton, at.slope) > 0) & (at.failures < TRIES)
+    step = torch.where(wide(uphill), wide(shorter) * newton, plain)
+    candidate = budget.project(at.best.place + torch.where(roots > 0, step / roots, 0.0), base)
     value, gradient = objective(candidate)
-    better = value > at.value
-    wide = _wide(better)
-    shorter = torch.where(at.step > 1, torch.ones_like(at.step), at.step / 2)
-    value = torch.where(better, value, at.value)
-    return _Climb(
-        best=torch.where(wide, candidate, at.best),
-        previous=torch.where(wide, at.best, at.previous),
-        value=value,
-        gradient=torch.where(wide, gradient, at.gradient),
-        step=torch.where(better, (2 * at.step).clamp_max(WHOLE_WAY), torch.where(at.lively, at.step, shorter)),
-        lively=better,
-        history=torch.cat((at.history, value[..., None]), dim=-1),
-    )
-
-
-def _wide(field: Tensor) -> Tensor:
-    """One number a sample, to be multiplied with displacements."""
-    return field[..., None, None]
+    best = at.best.tried(candidate, value, gradient)
+    fall = at.slope - budget.slope(gradient, candidate, base)
+    memory = at.memory.only(at.failures < TRIES).with_pair(roots * (candidate - at.best.place), fall)
+    failures = torch.where(best.value > at.best.value, 0, at.failures + 1)
+    return _Climb(best, budget.slope(best.gradient, best.place, base), memory, failures)
 
 
 def _chosen(stacked: Tensor, choice: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
 import torch
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.budget import Budget
 from robust_attn.observation import Observation, observe
 
@@ -29,6 +29,11 @@ class Proposal:
     history: tuple[Float[Tensor, "*batch"], ...] = field(default=())
     gradients: int = 0
     budget: Budget | None = None
+
+    def sample(self, index: int) -> Proposal:
+        """The same for one sample alone."""
+        history = tuple(values[index] for values in self.history)
+        return replace(self, base=self.base.sample(index), points=self.points[index], history=history)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +74,7 @@ class Attack(ABC):
     def propose(
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
-        """Points for the atoms of the (batched) measure, or of the same measure written with copies."""
+        """Points for the atoms of the batched measure, or of the same measure written with copies."""
 
     @final
     def __call__(
@@ -80,9 +85,11 @@ class Attack(ABC):
         *,
         generator: torch.Generator | None = None,
     ) -> AttackResult:
-        """Propose, then let the framework project into the budget, check, and measure."""
+        """Propose, then let the framework project into the budget, check, and measure; one sample or a batch."""
         generator = torch.Generator().manual_seed(0) if generator is None else generator
-        proposal = self.propose(layer, measure, budget, generator)
+        alone = measure.points.dim() == 2
+        proposal = self.propose(layer, stack([measure]) if alone else measure, budget, generator)
+        proposal = proposal.sample(0) if alone else proposal
         budget = budget if proposal.budget is None else proposal.budget
         observation = observe(layer, proposal.base, proposal.points, budget)
         return AttackResult(self.name, self.copies, observation, proposal.history, proposal.gradients, budget)

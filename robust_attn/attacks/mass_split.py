@@ -14,7 +14,7 @@ from robust_attn.attacks.ascent import ascend_all
 from robust_attn.attacks.attack import Attack, Proposal
 from robust_attn.attacks.copies import Split, antisymmetric_starts, cut, equal_parts, query_blocks
 from robust_attn.attacks.move import Move
-from robust_attn.attacks.sliver import best_sliver
+from robust_attn.attacks.sliver import SMALLEST_MASS, best_sliver
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, TokenRadius, Wasserstein
@@ -37,14 +37,16 @@ class MassSplit(Attack):
     Starts: the solution of `Move` with the parts together (so it is never weaker than moving), parts moved to opposite
     sides, and random ones; or, with slivers, the best small mass sent far. Parts share their token's budget in the
     Wasserstein budget alone, so only there is splitting comparable with moving. Slivers stay in the support of the
-    budget, by default each sample's own largest token norm, and so does everything else then.
+    budget, by default each sample's own largest token norm, and so does everything else then. None is lighter than
+    `lightest`: a mass t can be sent by nobody who does not control one of 1/t tokens.
     """
 
     copies: int = 2
-    steps: int = 30
+    steps: int = 80
     restarts: int = 1
     tokens: int | None = None
     masses: Masses = Masses.EQUAL
+    lightest: float = SMALLEST_MASS
     name: ClassVar[str] = "mass_split"
 
     def __post_init__(self) -> None:
@@ -54,6 +56,8 @@ class MassSplit(Attack):
             raise UserError(f"attack.tokens must be 'all' or at least 1, got {self.tokens}.")
         if self.masses not in list(Masses):
             raise UserError(f"attack.masses must be one of {', '.join(Masses)}, got {self.masses!r}.")
+        if not 0 < self.lightest < 1:
+            raise UserError(f"attack.lightest must lie between 0 and 1, got {self.lightest}.")
         if self.masses == Masses.SLIVER and (self.copies != 2 or self.tokens is not None):
             raise UserError("A sliver is one part of one token: leave attack.copies at 2 and attack.tokens at all.")
 
@@ -88,7 +92,8 @@ class MassSplit(Attack):
     ) -> Proposal:
         budget = replace(budget, support=TokenRadius()) if budget.support is None else budget
         found = [
-            best_sliver(layer, measure.sample(index), budget, generator) for index in range(measure.points.shape[0])
+            best_sliver(layer, measure.sample(index), budget, generator, lightest=self.lightest)
+            for index in range(measure.points.shape[0])
         ]
         source = torch.tensor([sliver.source for sliver in found])
         split = cut(measure, source, torch.tensor([sliver.mass for sliver in found], dtype=torch.float64))

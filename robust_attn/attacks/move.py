@@ -9,6 +9,7 @@ import torch
 
 from robust_attn.attacks.ascent import ascend_all
 from robust_attn.attacks.attack import Attack, Proposal
+from robust_attn.attacks.head_starts import divided_starts
 from robust_attn.attacks.starts import move_starts, singular_directions, spent, strongest
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
@@ -36,12 +37,12 @@ class Linear(Attack):
 @final
 @dataclass(frozen=True)
 class Move(Attack):
-    """Projected ascent on the output change from the top singular directions, from single tokens, and at random.
+    """Projected ascent on the output change from top singular directions, single tokens, divided heads, and at random.
 
     Of all these starts the best of each sample go the full number of `steps`; `restarts` counts the random ones.
     """
 
-    steps: int = 30
+    steps: int = 80
     restarts: int = 1
     name: ClassVar[str] = "move"
 
@@ -49,6 +50,7 @@ class Move(Attack):
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
         """The strongest of all starts, per sample."""
-        starts = move_starts(layer, measure, budget, generator, random=self.restarts)
+        near = move_starts(layer, measure, budget, generator, random=self.restarts)
+        starts = torch.cat((near, divided_starts(layer, measure, budget, generator)))
         best = ascend_all(layer, measure, budget, starts, steps=self.steps)
         return Proposal(measure, measure.points + best.displacement, best.history, best.gradients)

@@ -22,6 +22,7 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import PerToken, Wasserstein
 
 SMALLEST_MASS = 1e-10
+"""The lightest sliver unless another is asked for: it stands for a token in ten thousand million."""
 FIRST_STEP = 0.3
 """Of the diameter of the support: the first step of an ascent on a destination."""
 SCREENING_STEPS = 16
@@ -48,11 +49,21 @@ class Sliver:
     change: float
 
 
-def best_sliver(layer: AttentionLayer, sample: TokenMeasure, budget: Wasserstein, generator: torch.Generator) -> Sliver:
-    """Of one sample (padding is left out): for every start the best source, then ascent; then sources once more."""
+def best_sliver(
+    layer: AttentionLayer,
+    sample: TokenMeasure,
+    budget: Wasserstein,
+    generator: torch.Generator,
+    *,
+    lightest: float = SMALLEST_MASS,
+) -> Sliver:
+    """Of one sample (padding is left out): for every start the best source, then ascent; then sources once more.
+
+    No sliver is lighter than `lightest`, unless half of its token is.
+    """
     kept = sample.present.nonzero()[:, 0]
     tokens = TokenMeasure(sample.points[kept], sample.masses[kept], sample.positions[kept])
-    search = _Search(SliverField.of(layer, tokens), budget.radius, float(budget.support_radius(sample)))
+    search = _Search(SliverField.of(layer, tokens), budget.radius, float(budget.support_radius(sample)), lightest)
     places = (search.key_places(), search.query_places(layer, generator), search.random_places(generator))
     sketch = search.field.sketched(generator)
     starts = search.best_sources(sketch, torch.cat(places, dim=1))
@@ -70,11 +81,12 @@ def best_sliver(layer: AttentionLayer, sample: TokenMeasure, budget: Wasserstein
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """What the search works with: the field of slivers, the budget and the support."""
+    """What the search works with: the field of slivers, the budget, the support and the least mass."""
 
     field: SliverField
     eps: float
     support: float
+    lightest: float
 
     @property
     def tokens(self) -> TokenMeasure:
@@ -82,8 +94,8 @@ class _Search:
 
     @property
     def room(self) -> PerToken:
-        """How far a sliver may go: across the support, or as far as the smallest mass can."""
-        return PerToken(min(2 * self.support, self.eps / math.sqrt(SMALLEST_MASS)), support=self.support)
+        """How far a sliver may go: across the support, or as far as the least mass can."""
+        return PerToken(min(2 * self.support, self.eps / math.sqrt(self.lightest)), support=self.support)
 
     @property
     def horizon(self) -> float:
@@ -142,7 +154,7 @@ class _Search:
         home = self._home(slivers)
         start = slivers.place[:, None] - home.points
         objective = self._objective(field, slivers.source)
-        found = climb(objective, home, self.room, start, steps=steps, longest=FIRST_STEP)
+        found = climb(objective, home, self.room, start, steps=steps, stride=FIRST_STEP)
         return Slivers(slivers.source, (home.points + found.displacement)[:, 0]), found.output_change
 
     def _objective(self, field: SliverField, source: Int[Tensor, "c"]) -> Objective:

@@ -14,11 +14,11 @@ from robust_attn.budget import Budget
 from robust_attn.spectral.triplets import svds
 
 LANCZOS_STEPS = 20
-SINGULAR = 3
+SINGULAR = 2
 """Top singular directions that a move starts from."""
 INFLUENTIAL = 12
 """Tokens of large influence on the output to first order, of which..."""
-CONCENTRATED = 4
+CONCENTRATED = 3
 """... those that change it most when they get the whole budget are starts of a move."""
 POWER_STEPS = 1
 

@@ -88,10 +88,22 @@ def check_task(values: dict[str, Any]) -> None:
     for name in ("repeats", "candidates"):
         at_least(f"task.{name}", values.get(name, 1), 1)
     _between("task.accuracy", values.get("accuracy", 0.5), 0.0, 1.0)
+    if values["name"] == "soundness":
+        _check_campaign(values)
     if "mask" in values:
         one_of("task.mask", values["mask"], ("model", "none", "causal"))
     if "A" in values:
         _square(values["A"])
+
+
+def _check_campaign(values: dict[str, Any]) -> None:
+    """A campaign ends by itself: after so many cases, or after so many minutes."""
+    if values["cases"] is None and values["minutes"] is None:
+        raise UserError("task.cases and task.minutes cannot both be null: the campaign would never end.")
+    at_least("task.cases", 1 if values["cases"] is None else values["cases"], 1)
+    at_least("task.first_seed", values["first_seed"], 0)
+    if values["minutes"] is not None:
+        _between("task.minutes", values["minutes"], 0.0, math.inf)
 
 
 def _square(rows: Any) -> None:

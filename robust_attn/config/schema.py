@@ -215,6 +215,21 @@ class RepeatTokensTaskSchema:
 
 
 @dataclass
+class SoundnessTaskSchema:
+    """Try to break certificates: `cases` or `minutes` of random layers, from `first_seed` on; one of the two may be null.
+
+    `resume` is the folder of a campaign to go on with, `replay` a saved violation to look at again instead.
+    """
+
+    name: str = "soundness"
+    cases: int | None = 200
+    minutes: float | None = None
+    first_seed: int = 0
+    resume: str | None = None
+    replay: str | None = None
+
+
+@dataclass
 class CertificateSchema:
     """How certificates are computed."""
 
@@ -278,5 +293,6 @@ SCHEMAS: dict[str, dict[str, type]] = {
         "unbalanced": UnbalancedTaskSchema,
         "through_model": ThroughModelTaskSchema,
         "repeat_tokens": RepeatTokensTaskSchema,
+        "soundness": SoundnessTaskSchema,
     },
 }

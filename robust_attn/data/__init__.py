@@ -5,11 +5,23 @@ from robust_attn.data.source import (
     Gaussian,
     HubText,
     ImageFolder,
+    LayerInputs,
     Prose,
     Source,
     Sphere,
     TextFile,
-    layer_inputs,
+    read_inputs,
 )
 
-__all__ = ["Digits", "Gaussian", "HubText", "ImageFolder", "Prose", "Source", "Sphere", "TextFile", "layer_inputs"]
+__all__ = [
+    "Digits",
+    "Gaussian",
+    "HubText",
+    "ImageFolder",
+    "LayerInputs",
+    "Prose",
+    "Source",
+    "Sphere",
+    "TextFile",
+    "read_inputs",
+]

@@ -68,7 +68,15 @@ class ImageFolder:
 Source = Prose | TextFile | HubText | Gaussian | Sphere | Digits | ImageFolder
 
 
-def layer_inputs(
+@dataclass(frozen=True, eq=False)
+class LayerInputs:
+    """What arrives at each layer, and the tokens of each sample as a person reads them; None where there is no text."""
+
+    measures: dict[int, TokenMeasure]
+    spelled: list[list[str]] | None
+
+
+def read_inputs(
     source: Source,
     model: AttentionModel,
     *,
@@ -76,8 +84,8 @@ def layer_inputs(
     tokens: int,
     samples: int,
     generator: torch.Generator,
-) -> dict[int, TokenMeasure]:
-    """The input of each of the layers as a uniform measure batched over samples.
+) -> LayerInputs:
+    """The input of each of the layers as a uniform measure batched over samples, with its text.
 
     Text and images run through the whole model; an image has as many tokens as the model makes of it, so `tokens` is
     ignored for images. Gaussian and sphere points are put at the layer directly, the same draws at every layer; only
@@ -85,18 +93,25 @@ def layer_inputs(
     """
     match source:
         case Gaussian() | Sphere():
-            return _synthetic(source, model, layers, tokens=tokens, samples=samples, generator=generator)
+            drawn = _synthetic(source, model, layers, tokens=tokens, samples=samples, generator=generator)
+            return LayerInputs(drawn, None)
         case Digits() | ImageFolder():
-            return model.inputs_at(layers, _pixels(source, model, samples))
+            if model.image_shape is None:
+                raise UserError(f"{model.name} reads text, not images: use data=prose, a text file or gaussian")
+            return LayerInputs(model.inputs_at(layers, pixels_of(source, model.image_shape, samples)), None)
         case Prose() | TextFile() | HubText():
             if model.takes_images:
                 raise UserError(f"{model.name} reads images, not text: use data=digits, a folder of images or gaussian")
             if model.max_tokens is not None and tokens > model.max_tokens:
                 raise UserError(f"{model.name} reads at most {model.max_tokens} tokens, got tokens={tokens}")
-            return model.inputs_at(layers, text.windows(model.encode(_text(source)), tokens, samples))
+            whole = text_of(source)
+            ids = model.encode(whole)
+            measures = model.inputs_at(layers, text.windows(ids, tokens, samples))
+            return LayerInputs(measures, model.spelled(whole, ids, text.spans(len(ids), tokens, samples)))
 
 
-def _text(source: Prose | TextFile | HubText) -> str:
+def text_of(source: Prose | TextFile | HubText) -> str:
+    """All of its text."""
     match source:
         case Prose():
             return text.prose()
@@ -106,12 +121,13 @@ def _text(source: Prose | TextFile | HubText) -> str:
             return hub_text(dataset, split, column)
 
 
-def _pixels(source: Digits | ImageFolder, model: AttentionModel, samples: int) -> Tensor:
-    if model.image_shape is None:
-        raise UserError(f"{model.name} reads text, not images: use data=prose, a text file or gaussian")
+def pixels_of(
+    source: Digits | ImageFolder, shape: tuple[int, int, int], samples: int
+) -> Float[Tensor, "samples channels height width"]:
+    """Its first images, in the shape that a model reads."""
     if isinstance(source, Digits):
-        return images.digits(samples, model.image_shape)
-    return images.image_folder(Path(source.path).expanduser(), samples, model.image_shape)
+        return images.digits(samples, shape)
+    return images.image_folder(Path(source.path).expanduser(), samples, shape)
 
 
 def _synthetic(

@@ -33,14 +33,19 @@ def read_text(path: Path) -> str:
 
 
 def windows(ids: Sequence[int], tokens: int, samples: int) -> Int[Tensor, "samples tokens"]:
-    """`samples` stretches of exactly `tokens` consecutive ids, none overlapping, spread evenly over the stream."""
+    """The ids in `spans` of them."""
+    return torch.tensor([list(ids[span]) for span in spans(len(ids), tokens, samples)], dtype=torch.int64)
+
+
+def spans(length: int, tokens: int, samples: int) -> list[slice]:
+    """`samples` stretches of exactly `tokens` places, none overlapping, spread evenly over a stream of that length."""
     if tokens < 1 or samples < 1:
         raise UserError(f"tokens and samples must be at least 1, got {tokens} and {samples}")
     needed = tokens * samples
-    if len(ids) < needed:
+    if length < needed:
         raise UserError(
-            f"the text has {len(ids)} tokens, but {samples} samples of {tokens} tokens need {needed}: "
+            f"the text has {length} tokens, but {samples} samples of {tokens} tokens need {needed}: "
             "ask for fewer or shorter samples, or give more text"
         )
-    starts = [sample * (len(ids) // samples) for sample in range(samples)]
-    return torch.tensor([list(ids[start : start + tokens]) for start in starts], dtype=torch.int64)
+    starts = [sample * (length // samples) for sample in range(samples)]
+    return [slice(start, start + tokens) for start in starts]

@@ -1,19 +1,24 @@
-"""Panels as PNG files in the figures folder of a run."""
+"""Panels as matplotlib figures, and as PNG files in the figures folder of a run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robust_attn.experiments.panel import Panel
+from robust_attn.experiments.panel import Panel, Point
+from robust_attn.report.chart import INK, canvas, house_style, literal, log_axis
+from robust_attn.report.numerals import power_of_ten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
 MARKERS = "osD^vPX*"
+DECADES = 12
+"""What lies further above the smallest value is named beside the figure: e^(2a) would flatten everything else."""
 
 
 def write_figures(panels: Sequence[Panel], folder: Path) -> tuple[Path, ...]:
@@ -21,32 +26,47 @@ def write_figures(panels: Sequence[Panel], folder: Path) -> tuple[Path, ...]:
     return tuple(_write(panel, folder) for panel in panels if any(panel.lines.values()))
 
 
-def _write(panel: Panel, folder: Path) -> Path:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def figure_of(panel: Panel) -> Figure:
+    """The panel drawn: lines with markers, bounds dashed, logarithmic where the panel says so."""
+    lines = {name: [(x, y) for x, y in points if y > 0 and math.isfinite(y)] for name, points in panel.lines.items()}
+    ceiling = _ceiling(lines)
+    with house_style():
+        figure, axes = canvas()
+        for index, (name, points) in enumerate(lines.items()):
+            near = [(x, y) for x, y in points if y <= ceiling]
+            beyond = (
+                f" (up to {power_of_ten(math.log10(max(y for _, y in points)))})" if len(near) < len(points) else ""
+            )
+            _draw(axes, f"{name}{beyond}", near, index, name in panel.dashed)
+        axes.set(title=literal(panel.title), xlabel=literal(panel.x_label), ylabel=literal(panel.y_label))
+        if any(lines.values()):
+            log_axis(axes, "y")
+        if panel.log_x and any(lines.values()):
+            log_axis(axes, "x", at={x for points in lines.values() for x, _ in points if x > 0})
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8, labelcolor=INK)
+    return figure
 
-    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for index, (name, points) in enumerate(panel.lines.items()):
-        _draw(axes, name, [(x, y) for x, y in points if y > 0 and math.isfinite(y)], index, name in panel.dashed)
-    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label, yscale="log")
-    axes.set_xscale("log" if panel.log_x else "linear")
-    axes.grid(alpha=0.25, which="major")
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8, frameon=False)
+
+def _ceiling(lines: Mapping[str, Sequence[Point]]) -> float:
+    smallest = min((y for points in lines.values() for _, y in points), default=1.0)
+    return smallest * 10.0**DECADES
+
+
+def _write(panel: Panel, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{panel.name}.png"
-    figure.savefig(path, dpi=100)
+    with house_style():
+        figure_of(panel).savefig(path, dpi=100, facecolor="white")
     return path
 
 
-def _draw(axes: Axes, name: str, points: list[tuple[float, float]], index: int, dashed: bool) -> None:
-    if not points:
-        return
-    xs, ys = zip(*points, strict=True)
+def _draw(axes: Axes, name: str, points: Sequence[Point], index: int, dashed: bool) -> None:
+    """A line without points near enough still has its entry in the legend."""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
     colour = COLOURS[index % len(COLOURS)]
     if dashed:
-        axes.plot(xs, ys, color=colour, lw=1.3, ls=(0, (4, 2)), label=name)
+        axes.plot(xs, ys, color=colour, lw=1.3, ls=(0, (4, 2)), label=literal(name))
     else:
-        axes.plot(xs, ys, color=colour, lw=1.6, marker=MARKERS[index % len(MARKERS)], ms=4.5, label=name)
+        marker = MARKERS[index % len(MARKERS)]
+        axes.plot(xs, ys, color=colour, lw=1.6, marker=marker, ms=4.5, label=literal(name))

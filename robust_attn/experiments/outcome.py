@@ -10,6 +10,8 @@ from robust_attn.build import STUDIES, study_from
 from robust_attn.experiments import adversarial_layer, lipschitz, tightness
 from robust_attn.experiments.panel import Panel
 from robust_attn.experiments.study import Record
+from robust_attn.soundness import findings as soundness
+from robust_attn.through.findings import flip_findings
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,15 @@ def outcome_of(task: dict[str, Any], records: Sequence[Record]) -> ExperimentOut
         case "lipschitz":
             against_radius = lipschitz.fits(records, "scaled_to") if task["radii"] else None
             return ExperimentOutcome(lipschitz.fits(records), against_radius, None, lipschitz.panels(records))
-        case "tightness":
-            return ExperimentOutcome(findings=tightness.findings(records), panels=tightness.panels(records))
-        case "adversarial_layer":
-            found = adversarial_layer.findings(records)
-            return ExperimentOutcome(findings=found, panels=adversarial_layer.panels(records))
-        case name if name in STUDIES:
-            study = study_from(task)
+        case "tightness" | "adversarial_layer" as name:
+            study = {"tightness": tightness, "adversarial_layer": adversarial_layer}[name]
             return ExperimentOutcome(findings=study.findings(records), panels=study.panels(records))
+        case "through_model":
+            return ExperimentOutcome(findings=flip_findings(records))
+        case "soundness":
+            return ExperimentOutcome(findings=soundness.findings(records))
+        case name if name in STUDIES:
+            own = study_from(task)
+            return ExperimentOutcome(findings=own.findings(records), panels=own.panels(records))
         case _:
             return ExperimentOutcome()

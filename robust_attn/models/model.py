@@ -83,6 +83,14 @@ class AttentionModel:
         first = _first_usable(self.module.config, self.vocabulary)
         return [first + zlib.crc32(word.encode()) % (self.vocabulary - first) for word in WORDS.findall(text)]
 
+    def spelled(self, text: str, ids: Sequence[int], spans: Sequence[slice]) -> list[list[str]]:
+        """The tokens in each span of the text's `ids` as a person reads them; words where there is no tokenizer."""
+        if self.tokenizer is None:
+            words = WORDS.findall(text)
+            return [words[span] for span in spans]
+        decode = self.tokenizer.decode
+        return [[str(decode([each], clean_up_tokenization_spaces=False)) for each in ids[span]] for span in spans]
+
     def tokens_at(self, layer: int, text: str) -> TokenMeasure:
         """The input of a layer when the model reads the text: one sample, points [n, d]."""
         ids = self.encode(text)

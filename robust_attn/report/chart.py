@@ -3,13 +3,13 @@
 import html
 import io
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robust_attn.report.numerals import tick
+from robust_attn.report.numerals import at_least, at_most, tick
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 INK, MUTED, LINE = "#1c2127", "#646c76", "#dfe3e8"
 OBSERVED, CERTIFIED = "#c4450c", "#0b63b5"
 PAPER, SHARP, LOCAL, OTHER = "#8250a8", "#1d8a6c", "#5b8fc7", "#9a9fa6"
+SERIES = (CERTIFIED, OBSERVED, SHARP, PAPER, LOCAL, OTHER, MUTED, INK)
+"""Colours of lines that stand for nothing in particular, one after another."""
 _VARIABLES = {
     INK: "--ink",
     MUTED: "--muted",
@@ -122,12 +124,32 @@ def log_axis(
     axis.set_minor_locator(NullLocator())
 
 
+def curve(
+    axes: "matplotlib.axes.Axes",
+    points: Sequence[tuple[float, float]],
+    tips: Tips,
+    *,
+    label: str,
+    colour: str,
+    dashed: bool,
+) -> None:
+    """A line through points that tell their values, dashed and hollow where it is what was reached."""
+    if not points:
+        return
+    style = (0, (4, 2)) if dashed else "-"
+    axes.plot([x for x, _ in points], [y for _, y in points], color=colour, lw=1.7, ls=style, label=literal(label))
+    for x, y in points:
+        tip = tips.mark(f"{label}, {x:g}: {at_least(y) if dashed else at_most(y)}")
+        axes.plot([x], [y], color=colour, marker="o", ms=5, mfc="none" if dashed else colour, gid=tip)
+
+
 def png_file(chart: Chart, folder: Path) -> Path:
     """The chart as a PNG on white, in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{chart.name}.png"
     with house_style():
         chart.figure.savefig(path, format="png", dpi=144, facecolor="white", metadata={"Software": None})
+    chart.figure.set_layout_engine("none")  # its parts have their places by now; to look for them twice takes as long
     return path
 
 

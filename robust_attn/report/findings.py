@@ -9,6 +9,7 @@ from robust_attn.report.generic import GenericTable, generic_tables
 from robust_attn.report.kinds import Kinds, kinds_of
 from robust_attn.report.load import Run
 from robust_attn.report.numerals import at_least, at_most, number_at, percent, plain
+from robust_attn.report.passages import Passages, passages_of
 from robust_attn.report.rows import LayerRow, Row, by_layer, concern, covering, largest, rows_of, verdict_counts
 from robust_attn.report.sensitivity import Constant, Growth, constants_of, growth_of, search_row
 from robust_attn.report.statement import (
@@ -37,6 +38,7 @@ class Findings:
     constants: tuple[Constant, ...]
     growth: tuple[Growth, ...]
     others: tuple[GenericTable, ...]
+    passages: Passages
     statement: Statement
     promises: tuple[str, ...]
     example: Row | None
@@ -61,6 +63,7 @@ def findings_of(run: Run) -> Findings:
         constants=constants,
         growth=growth_of(constants),
         others=generic_tables(kinds.others),
+        passages=passages_of(run, kinds.checks, rows),
         statement=leading(statements),
         promises=tuple(filter(None, (*(statement.promise for statement in statements), radius_promise(certificates)))),
         example=example_row(rows),

@@ -10,7 +10,7 @@ from robust_attn.report.numerals import finite, plain
 LINES_SHOWN = 300
 COLUMNS_SHOWN = 14
 _CHARACTERS = 80
-_NOT_SHOWN = ("schema", "convergence", "text")
+_NOT_SHOWN = ("schema", "convergence", "text", "motion")
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,13 @@ from robust_attn.report.atomic import write_text
 from robust_attn.report.chart import Chart, png_file, svg_text
 from robust_attn.report.figures import SEARCHES, charts_of
 from robust_attn.report.findings import Findings, findings_of, tiles
+from robust_attn.report.heatmap import heads_chart
 from robust_attn.report.ladder import Rung
 from robust_attn.report.load import Run, load_run
 from robust_attn.report.markdown import markdown_text
 from robust_attn.report.page import rendered, trusted
 from robust_attn.report.pictures import pictures_in
+from robust_attn.report.radii import against_radius, radius_chart
 from robust_attn.report.rows import Row, place_of, shown_first
 from robust_attn.report.sensitivity_figures import lengths_chart
 from robust_attn.types import Verdict
@@ -31,6 +33,15 @@ def write_report(folder: Path) -> Path:
     charts = all_charts(findings)
     for chart in charts:
         png_file(chart, folder / "figures")
+    return _written(folder, findings, charts)
+
+
+def write_report_without_figures(folder: Path) -> Path:
+    """The same without what takes seconds to draw, for a run that was interrupted."""
+    return _written(folder, findings_of(load_run(folder)), ())
+
+
+def _written(folder: Path, findings: Findings, charts: Sequence[Chart]) -> Path:
     write_text(folder / "report.md", markdown_text(findings, charts))
     return write_text(folder / "report.html", html_text(findings, charts))
 
@@ -39,8 +50,12 @@ def all_charts(findings: Findings) -> tuple[Chart, ...]:
     """The figures of every kind of records, those of whole layers only."""
     checks = charts_of([row for row in findings.rows if row.head is None], findings.example)
     searches = charts_of(findings.searches, findings.search_example, SEARCHES) if findings.searches else ()
-    lengths = lengths_chart(findings.growth)
-    return (*checks, *searches, *((lengths,) if lengths else ()))
+    more = (
+        radius_chart(against_radius(findings.run.records)),
+        heads_chart(findings.certificates, facts.setting_of(findings.run).radius),
+        lengths_chart(findings.growth),
+    )
+    return (*checks, *searches, *(chart for chart in more if chart is not None))
 
 
 def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
@@ -77,6 +92,8 @@ def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
         "hidden": len(findings.rows) - len(shown),
         "constants": findings.constants[:ROWS_SHOWN],
         "texts": facts.sample_texts(run),
+        "passages": findings.passages,
+        "passage_layer": _first_layer(findings),
         "settings": dict(list(settings.items())[:_SETTINGS_SHOWN]),
         "environment": _environment(run),
         "commit": (run.environment or {}).get("commit") or "",
@@ -92,6 +109,13 @@ def _against_promise(row: Row | None) -> list[tuple[Rung, float | None]]:
         return []
     base = math.log10(row.certified) if row.certified is not None and row.certified > 0 else None
     return [(rung, rung.log10 - base if rung.log10 is not None and base is not None else None) for rung in row.ladder]
+
+
+def _first_layer(findings: Findings) -> int | None:
+    """The layer whose tokens are shown first: that of the example, where it has any."""
+    layers = findings.passages.by_layer
+    wanted = findings.example.layer if findings.example else None
+    return wanted if wanted in layers else next(iter(layers), None)
 
 
 def _title(run: Run) -> str:

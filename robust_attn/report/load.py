@@ -1,6 +1,7 @@
 """Run folders as they are found on disk: complete, under way, interrupted in the middle of a line."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,22 @@ from robust_attn.types import UserError
 RECORDS = "records.jsonl"
 SUMMARY = "summary.json"
 ENVIRONMENT = "environment.json"
+INPUTS = "inputs.json"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder; `summary` is None while the run is under way or when it was killed."""
+    """One run folder; `summary` is None while the run is under way or when it was killed.
+
+    `inputs` are the tokens of the samples by number of tokens, None where the run did not write them.
+    """
 
     folder: Path
     records: tuple[dict[str, Any], ...]
     damaged_lines: int
     summary: dict[str, Any] | None
     environment: dict[str, Any] | None
+    inputs: dict[str, Any] | None
     overrides: list[str]
     config: dict[str, Any]
 
@@ -43,6 +49,7 @@ def load_run(folder: Path) -> Run:
         damaged_lines=damaged,
         summary=_json_object(folder / SUMMARY),
         environment=_json_object(folder / ENVIRONMENT),
+        inputs=_json_object(folder / INPUTS),
         overrides=[str(item) for item in overrides] if isinstance(overrides, list) else [],
         config=config if isinstance(config, dict) else {},
     )
@@ -57,7 +64,9 @@ def find_runs(folder: Path) -> tuple[Run, ...]:
 
 
 def _natural_order(path: Path) -> tuple[tuple[int, str], ...]:
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in path.parts)
+    """By the numbers that names hold, as a person counts: 2-move comes before 10-move."""
+    pieces = (piece for part in path.parts for piece in re.split(r"(\d+)", f"{part}/") if piece)
+    return tuple((int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces)
 
 
 def _inside_tracker(path: Path, top: Path) -> bool:

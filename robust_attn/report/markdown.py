@@ -9,6 +9,7 @@ from robust_attn.report.chart import Chart
 from robust_attn.report.findings import Findings
 from robust_attn.report.generic import GenericTable
 from robust_attn.report.numerals import at_least, at_most, percent, plain, power_of_ten
+from robust_attn.report.passages import Passages
 from robust_attn.report.rows import LayerRow, Row, place_of
 from robust_attn.report.sensitivity import Growth
 
@@ -24,6 +25,7 @@ def markdown_text(findings: Findings, charts: Sequence[Chart]) -> str:
         *(escaped(promise) for promise in findings.promises),
         *([escaped(findings.statement.confidence)] if findings.statement.confidence else []),
         *([_layer_table(findings.layers)] if findings.layers else []),
+        *([_passage_table(findings.passages)] if findings.passages.by_layer else []),
         *([_certificate_table(findings.certificates)] if findings.certificates else []),
         *([_search_table(findings.searches)] if findings.searches else []),
         *([_growth_table(findings.growth)] if findings.growth else []),
@@ -70,6 +72,19 @@ def _layer_table(layers: Sequence[LayerRow]) -> str:
         for layer in layers
     ]
     return table((*head, "verdict"), body)
+
+
+def _passage_table(passages: Passages) -> str:
+    """The tokens that moved most, a line per layer and sample shown."""
+    body = [
+        (
+            str(passage.layer),
+            str(passage.sample),
+            ", ".join(f"{token.text} {at_least(token.rms)} {token.mark}".strip() for token in passage.most) or "—",
+        )
+        for passage in passages.every
+    ]
+    return f"Tokens that moved most, by how much:\n\n{table(('layer', 'sample', 'tokens'), body)}"
 
 
 def _certificate_table(rows: Sequence[CertificateRow]) -> str:

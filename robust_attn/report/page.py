@@ -1,6 +1,7 @@
 """Templates into one self-contained page: style and script inlined, everything else escaped, nothing fetched."""
 
 import base64
+import functools
 import hashlib
 from collections.abc import Mapping
 from importlib import resources
@@ -40,7 +41,9 @@ def _text(name: str) -> str:
     return resources.files("robust_attn.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
+@functools.cache
 def _environment() -> "jinja2.Environment":
+    """One for all pages of a process: it keeps the templates that it has compiled, which takes longer than to fill."""
     import jinja2
 
     environment = jinja2.Environment(

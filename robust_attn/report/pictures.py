@@ -7,7 +7,10 @@ from pathlib import Path
 
 LARGEST_BYTES = 400_000
 MOST = 8
-OWN = ("layers", "ladder", "convergence", "lengths", "search-layers", "search-ladder", "search-convergence")
+OWN = (
+    *("layers", "ladder", "convergence", "lengths", "radii", "heads"),
+    *("search-layers", "search-ladder", "search-convergence"),
+)
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 

@@ -174,7 +174,19 @@ def covering(rows: Iterable[Row]) -> float | None:
     return None if None in values else largest(values)
 
 
+def ranks_in_layer(rows: Sequence[Row]) -> list[int]:
+    """For each row how many of its layer are worse: 0 for the worst one."""
+    order = sorted(range(len(rows)), key=lambda index: concern(rows[index]), reverse=True)
+    ranks, seen = [0] * len(rows), Counter[int | None]()
+    for index in order:
+        ranks[index] = seen[rows[index].layer]
+        seen[rows[index].layer] += 1
+    return ranks
+
+
 def shown_first(rows: Sequence[Row], limit: int) -> tuple[Row, ...]:
-    """At most `limit` rows in their order: those that ask for attention, then those where the attack came closest."""
-    chosen = sorted(range(len(rows)), key=lambda index: concern(rows[index]), reverse=True)[:limit]
+    """At most `limit` rows in their order: those that ask for attention, then the worst of every layer alike."""
+    bad = [row.verdict in (Verdict.VIOLATED, Verdict.UNKNOWN) for row in rows]
+    ranks = ranks_in_layer(rows)
+    chosen = sorted(range(len(rows)), key=lambda index: (not bad[index], ranks[index]))[:limit]
     return tuple(rows[index] for index in sorted(chosen))

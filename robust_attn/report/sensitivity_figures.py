@@ -2,25 +2,10 @@
 
 from collections.abc import Sequence
 
-from robust_attn.report.chart import (
-    CERTIFIED,
-    INK,
-    LOCAL,
-    MUTED,
-    OBSERVED,
-    OTHER,
-    PAPER,
-    SHARP,
-    Chart,
-    Tips,
-    canvas,
-    house_style,
-    log_axis,
-)
+from robust_attn.report.chart import INK, SERIES, Chart, Tips, canvas, house_style, log_axis
 from robust_attn.report.numerals import at_least, plain
 from robust_attn.report.sensitivity import Growth
 
-_COLOURS = (CERTIFIED, OBSERVED, SHARP, PAPER, LOCAL, OTHER, MUTED, INK)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
 
@@ -29,11 +14,11 @@ def lengths_chart(growth: Sequence[Growth]) -> Chart | None:
     known = [line for line in growth if len(line.means) > 1]
     if not known:
         return None
-    drawn = known[: len(_COLOURS)]
+    drawn = known[: len(SERIES)]
     with house_style():
         figure, axes = canvas()
         tips = Tips()
-        for colour, marker, line in zip(_COLOURS, _MARKERS, drawn, strict=False):
+        for colour, marker, line in zip(SERIES, _MARKERS, drawn, strict=False):
             name = line.name
             label = name if line.exponent is None else f"{name}, exponent {plain(line.exponent, 2)}"
             axes.plot(list(line.means), list(line.means.values()), color=colour, lw=1.6, label=label)

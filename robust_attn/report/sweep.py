@@ -8,20 +8,25 @@ from urllib.parse import quote
 
 from robust_attn.report import facts, words
 from robust_attn.report.atomic import write_text
+from robust_attn.report.by_setting import ByValue, by_value
 from robust_attn.report.chart import Chart, png_file, svg_text
 from robust_attn.report.html import write_report
 from robust_attn.report.kinds import kinds_of
 from robust_attn.report.load import Run, find_runs
-from robust_attn.report.numerals import at_least, percent
+from robust_attn.report.numerals import at_least, number_at, percent
 from robust_attn.report.page import rendered, trusted
 from robust_attn.report.rows import covering, largest, rows_of, stated_verdicts, worst_verdict
 from robust_attn.report.sensitivity import constants_of, search_row
+from robust_attn.report.split_gain import Examined, SplitGain, split_chart, split_gains
 from robust_attn.report.sweep_figures import sweep_charts
+from robust_attn.report.sweep_markdown import sweep_markdown
 from robust_attn.report.sweep_run import SweepRun
 from robust_attn.report.trends import Trend, trends_of
 from robust_attn.types import UserError, Verdict
 
 RUNS_SHOWN = 1000
+UNSTATED = "—"
+"""A setting that a run does not tell, for instance because it ended before its weights were known."""
 _SUMMARY_KEYS = ("task", "model", "weights", "attack", "budget", "tokens", "samples")
 
 
@@ -33,20 +38,24 @@ class Sweep:
     keys: tuple[str, ...]
     runs: tuple[SweepRun, ...]
     trends: tuple[Trend, ...]
+    splits: tuple[SplitGain, ...]
+    values: tuple[ByValue, ...]
 
 
 def write_sweep_report(folder: Path) -> Path:
-    """Write `folder`/report.html over every run at or below `folder`."""
+    """Write report.html, report.md and figures/*.png in `folder` over every run at or below it."""
     runs = find_runs(folder)
     if not runs:
         raise UserError(f"no runs below {folder}; expected folders with records.jsonl or summary.json.")
     if [run.folder for run in runs] == [folder]:
         return write_report(folder)  # the folder is itself the only run: its own report says more than a table of one
     sweep = sweep_of(folder, runs)
-    charts = sweep_charts(sweep.runs, sweep.keys)
+    charts = all_sweep_charts(sweep)
     for chart in charts:
         png_file(chart, folder / "figures")
-    return write_text(folder / "report.html", _html_text(sweep, charts, notes(runs)))
+    noted = notes(runs)
+    write_text(folder / "report.md", sweep_markdown(sweep, headline(sweep.runs), charts, noted))
+    return write_text(folder / "report.html", _html_text(sweep, charts, noted))
 
 
 def _html_text(sweep: Sweep, charts: Sequence[Chart], noted: Sequence[str]) -> str:
@@ -60,23 +69,32 @@ def _html_text(sweep: Sweep, charts: Sequence[Chart], noted: Sequence[str]) -> s
         "hidden": max(0, len(sweep.runs) - RUNS_SHOWN),
         "extremes": extremes(sweep.runs),
         "notes": noted,
+        "unfinished": [run for run in sweep.runs if run.status != "complete"],
         "measured": any(run.lipschitz is not None for run in sweep.runs),
     }
     return rendered("sweep.html.j2", values)
+
+
+def all_sweep_charts(sweep: Sweep) -> tuple[Chart, ...]:
+    """Along every swept number, run by run, and what splitting gains."""
+    splits = split_chart(sweep.splits)
+    return (*sweep_charts(sweep.runs, sweep.keys), *((splits,) if splits else ()))
 
 
 def sweep_of(folder: Path, runs: Sequence[Run]) -> Sweep:
     """The runs as lines with the settings in which they differ."""
     keys = swept_keys(runs)
     lines = tuple(_line(folder, run, keys) for run in runs)
-    return Sweep(folder, keys, lines, trends_of(lines, keys))
+    examined = [Examined(line.settings, run.records) for line, run in zip(lines, runs, strict=True)]
+    return Sweep(folder, keys, lines, trends_of(lines, keys), split_gains(examined), by_value(lines, keys))
 
 
 def swept_keys(runs: Sequence[Run]) -> tuple[str, ...]:
     """Settings that differ between runs: those given on the command line, and those that every summary states."""
     given = [key for run in runs for key in _overrides(run)]
     candidates = dict.fromkeys([*given, *_SUMMARY_KEYS])
-    differing = [key for key in candidates if len({setting(run, key) for run in runs}) > 1]
+    values = {key: {setting(run, key) for run in runs} for key in candidates}
+    differing = [key for key in candidates if len(values[key] - (set() if key in given else {UNSTATED})) > 1]
     follows_model = "model" in differing and "model.weights" not in given
     return tuple(key for key in differing if not _implied(key, differing, follows_model))
 
@@ -95,7 +113,7 @@ def setting(run: Run, key: str) -> str:
     recorded = facts.fact(run, key)
     if recorded is not None:
         return facts.text_of(recorded)
-    return facts.flattened(run.config).get(key, "—")
+    return facts.flattened(run.config).get(key, UNSTATED)
 
 
 def _overrides(run: Run) -> dict[str, str]:
@@ -110,7 +128,7 @@ def _line(folder: Path, run: Run, keys: Sequence[str]) -> SweepRun:
     attacked = [row for row in rows if row.attacked]
     verdicts = [*(row.verdict for row in judged), *stated_verdicts(kinds.others)]
     message = str((run.summary or {}).get("message") or "")
-    measured = () if rows else constants_of((*kinds.searches, *kinds.constants))
+    measured = () if rows else constants_of((*kinds.searches, *kinds.constants, *kinds.others))
     return SweepRun(
         label=_label(folder, run),
         settings={key: setting(run, key) for key in keys},
@@ -121,7 +139,10 @@ def _line(folder: Path, run: Run, keys: Sequence[str]) -> SweepRun:
         observed=largest(row.observed for row in attacked),
         gain=largest(row.gain for row in attacked),
         certified=covering(row for row in rows if row.head is None),
-        tightness=largest(row.tightness for row in (*attacked, *judged[len(rows) :])),
+        tightness=largest(
+            [row.tightness for row in (*attacked, *judged[len(rows) :])]
+            + [number_at(record, "tightness") for record in kinds.others]
+        ),
         lipschitz=largest(constant.lower for constant in measured),
         counts={verdict: verdicts.count(verdict) for verdict in Verdict},
         verdict=worst_verdict(verdicts),
@@ -155,8 +176,9 @@ def headline(runs: Sequence[SweepRun]) -> words.Headline:
     if unknown or not total:
         detail = f"{unknown} of {total} checks ended without a finite number.{unfinished}"
         return words.Headline("unknown", "Not every promise could be computed", detail)
-    if sum(run.counts[Verdict.VACUOUS] for run in runs):
-        detail = f"Some of {total} checks promise no more than the trivial bound.{unfinished}"
+    vacuous = sum(run.counts[Verdict.VACUOUS] for run in runs)
+    if vacuous:
+        detail = f"{vacuous} of {total} checks promise no more than the trivial bound.{unfinished}"
         return words.Headline("vacuous", "No promise was broken, but some say nothing new", detail)
     title = "Every promise held" if not failed else "Every promise held so far"
     tone = "holds" if not failed else "unknown"
@@ -180,8 +202,10 @@ def extremes(runs: Sequence[SweepRun]) -> tuple[tuple[str, str, SweepRun], ...]:
 
 
 def notes(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Loud notes of any run, each once, and what could not be read."""
+    """Loud notes of any run, each once with the model it is about, and what could not be read."""
     damaged = sum(run.damaged_lines for run in runs)
-    said = dict.fromkeys(note for run in runs if (note := facts.weights_note(run)))
+    said = dict.fromkeys(
+        f"{facts.text_of(facts.fact(run, 'model'))}: {note}" for run in runs if (note := facts.weights_note(run))
+    )
     lines = f"{words.counted(damaged, 'line')} of records could not be read (cut or damaged)."
     return (*said, *((lines,) if damaged else ()))

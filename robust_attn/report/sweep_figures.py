@@ -2,19 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from robust_attn.report.chart import (
     CERTIFIED,
     INK,
-    MUTED,
     OBSERVED,
     OTHER,
-    PAPER,
-    SHARP,
+    SERIES,
     Chart,
     Tips,
     canvas,
+    curve,
     house_style,
     literal,
     log_axis,
@@ -23,47 +22,84 @@ from robust_attn.report.numerals import at_least, at_most, finite
 from robust_attn.report.sweep_run import SweepRun
 from robust_attn.report.trends import group_of, numeric_keys, positive
 
-if TYPE_CHECKING:
-    import matplotlib.axes
-
-_COLOURS = (CERTIFIED, OBSERVED, SHARP, PAPER, OTHER, MUTED, INK)
 _MAXIMAL_GROUPS = 8
 _MAXIMAL_RUNS = 60
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is drawn against a swept number."""
+
+    prefix: str
+    quantities: tuple[str, ...]
+    label: str
+    title: str
+    caption: str
+
+
+PROMISES = Axis(
+    prefix="along",
+    quantities=("certified", "observed"),
+    label="change of the output",
+    title="Certified and observed",
+    caption="Solid: the promise. Dashed: the strongest attack found.",
+)
+CONSTANTS = Axis(
+    prefix="constant",
+    quantities=("lipschitz",),
+    label="largest local Lipschitz constant",
+    title="Sensitivity",
+    caption="The largest gain that was measured or found, per unit of input change.",
+)
+_MEANINGS = {"budget.radius": "the size of the perturbation (budget.radius)", "tokens": "the number of tokens"}
 
 
 def sweep_charts(runs: Sequence[SweepRun], keys: Sequence[str]) -> tuple[Chart, ...]:
     """One chart per swept number with at least two values, and the runs side by side."""
     with house_style():
-        known = [run for run in runs if (run.certified or 0) > 0 or (run.observed or 0) > 0]
-        kept = [key for key in keys if len({run.settings[key] for run in known}) > 1]
-        along = [_along(known, kept, key) for key in numeric_keys(known, kept)[:3]]
-        drawn = (*along, _side_by_side(known, kept))
+        known = _with(runs, PROMISES)
+        kept = _differing(known, keys)
+        drawn = (*_axes_of(runs, keys, PROMISES), *_axes_of(runs, keys, CONSTANTS), _side_by_side(known, kept))
     return tuple(chart for chart in drawn if chart is not None)
 
 
-def _along(runs: Sequence[SweepRun], keys: Sequence[str], key: str) -> Chart | None:
+def _axes_of(runs: Sequence[SweepRun], keys: Sequence[str], axis: Axis) -> list[Chart | None]:
+    known = _with(runs, axis)
+    kept = _differing(known, keys)
+    return [_along(known, kept, key, axis) for key in numeric_keys(known, kept)[:3]]
+
+
+def _with(runs: Sequence[SweepRun], axis: Axis) -> list[SweepRun]:
+    return [run for run in runs if any((getattr(run, quantity) or 0) > 0 for quantity in axis.quantities)]
+
+
+def _differing(runs: Sequence[SweepRun], keys: Sequence[str]) -> list[str]:
+    return [key for key in keys if len({run.settings[key] for run in runs}) > 1]
+
+
+def _along(runs: Sequence[SweepRun], keys: Sequence[str], key: str, axis: Axis) -> Chart | None:
     groups: defaultdict[str, list[SweepRun]] = defaultdict(list)
     for run in runs:
         groups[group_of(run, keys, key)].append(run)
     figure, axes = canvas(height=4.2)
     tips = Tips()
     places: set[float] = set()
-    for colour, (group, members) in zip(_COLOURS * 2, list(groups.items())[:_MAXIMAL_GROUPS], strict=False):
-        for quantity in ("certified", "observed"):
+    for colour, (group, members) in zip(SERIES, list(groups.items())[:_MAXIMAL_GROUPS], strict=False):
+        for quantity in axis.quantities:
             points = _points(members, key, quantity)
-            _curve(axes, points, tips, label=f"{group}, {quantity}", colour=colour, dashed=quantity == "observed")
+            curve(axes, points, tips, label=f"{group}, {quantity}", colour=colour, dashed=quantity != "certified")
             places |= {x for x, _ in points}
     if len(places) < 2:
         return None
     log_axis(axes, "x", at=places)
     log_axis(axes, "y")
-    axes.set(xlabel=literal(key), ylabel="change of the output")
+    axes.set(xlabel=literal(key), ylabel=axis.label)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), labelcolor=INK, fontsize=8)
     many = f" The first {_MAXIMAL_GROUPS} of {len(groups)} groups are drawn." if len(groups) > _MAXIMAL_GROUPS else ""
     return Chart(
-        f"along-{''.join(c if c.isalnum() else '-' for c in key)}",
-        f"Certified and observed against {key}",
-        f"Solid: the promise. Dashed: the strongest attack found. Both axes are logarithmic.{many}",
+        f"{axis.prefix}-{''.join(c if c.isalnum() else '-' for c in key)}",
+        f"{axis.title} against {_MEANINGS.get(key, key)}",
+        f"{axis.caption} Both axes are logarithmic.{many}",
         f"{len(groups)} groups, {len(places)} values of {key}",
         figure,
         tips,
@@ -71,26 +107,10 @@ def _along(runs: Sequence[SweepRun], keys: Sequence[str], key: str) -> Chart | N
 
 
 def _points(members: Sequence[SweepRun], key: str, quantity: str) -> list[tuple[float, float]]:
+    """The largest of the repeated runs at each value of the key, in order."""
     pairs = ((positive(run.settings[key]), finite(getattr(run, quantity))) for run in members)
-    return sorted((x, y) for x, y in pairs if x is not None and y is not None and y > 0)
-
-
-def _curve(
-    axes: "matplotlib.axes.Axes",
-    points: Sequence[tuple[float, float]],
-    tips: Tips,
-    *,
-    label: str,
-    colour: str,
-    dashed: bool,
-) -> None:
-    if not points:
-        return
-    style = (0, (4, 2)) if dashed else "-"
-    axes.plot([x for x, _ in points], [y for _, y in points], color=colour, lw=1.7, ls=style, label=literal(label))
-    for x, y in points:
-        tip = tips.mark(f"{label}, {x:g}: {at_least(y) if dashed else at_most(y)}")
-        axes.plot([x], [y], color=colour, marker="o", ms=5, mfc="none" if dashed else colour, gid=tip)
+    known = sorted((x, y) for x, y in pairs if x is not None and y is not None and y > 0)
+    return list(dict(known).items())
 
 
 def _side_by_side(runs: Sequence[SweepRun], keys: Sequence[str]) -> Chart | None:

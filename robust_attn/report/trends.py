@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from robust_attn.report.sweep_run import SweepRun
 
 FEWEST_POINTS = 3
+REPEATED = ("seed",)
+"""Settings that repeat a run rather than change what it is about: nothing is drawn or fitted against them."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,9 @@ class Trend:
 
 
 def numeric_keys(runs: Sequence[SweepRun], keys: Sequence[str]) -> tuple[str, ...]:
-    """Swept keys whose every value is a positive number."""
-    return tuple(key for key in keys if all(positive(run.settings[key]) is not None for run in runs))
+    """Swept keys whose every value is a positive number, other than those that only repeat runs."""
+    swept = (key for key in keys if key not in REPEATED)
+    return tuple(key for key in swept if all(positive(run.settings[key]) is not None for run in runs))
 
 
 def positive(text: str) -> float | None:
@@ -37,8 +40,9 @@ def positive(text: str) -> float | None:
 
 
 def group_of(run: SweepRun, keys: Sequence[str], without: str) -> str:
-    """The settings of a run other than one key, as a label."""
-    return ", ".join(f"{key}={run.settings[key]}" for key in keys if key != without) or "all runs"
+    """The settings of a run other than one key and those that only repeat runs, as a label."""
+    kept = (key for key in keys if key != without and key not in REPEATED)
+    return ", ".join(f"{key}={run.settings[key]}" for key in kept) or "all runs"
 
 
 def trends_of(runs: Sequence[SweepRun], keys: Sequence[str]) -> tuple[Trend, ...]:

@@ -12,7 +12,8 @@ from robust_attn.types import UserError
 
 PREFIX = "sweep."
 SUBDIR = "hydra.sweep.subdir="
-DEFAULT_SUBDIR = "${hydra.job.num}-${attack.name}-${model.name}"
+DEFAULT_SUBDIR = "${hydra.job.num}-${run_name:${task.name},${attack.name},${model.name}}"
+VERBOSE = ("-v", "--verbose")
 MULTIRUN = ("-m", "--multirun", "hydra.mode=MULTIRUN")
 
 
@@ -45,6 +46,19 @@ def resumed_arguments(arguments: Sequence[str], folder: Path, stamp: str) -> lis
     subdir = _unquoted(subdirs[-1]) if subdirs else DEFAULT_SUBDIR
     kept = [item for item in arguments if not item.startswith((SUBDIR, "hydra.sweep.dir="))]
     return [*kept, f"hydra.sweep.dir={_quoted(str(folder))}", f"{SUBDIR}{_quoted(f'resumed-{stamp}-{subdir}')}"]
+
+
+def with_hydra_verbosity(arguments: Sequence[str]) -> list[str]:
+    """`-v` in Hydra's own words, which reach the jobs of a sweep wherever they run; only this package speaks up."""
+    rest = [item for item in arguments if item not in VERBOSE]
+    return rest if len(rest) == len(arguments) else [*rest, "hydra.verbose=[robust_attn]"]
+
+
+def sweep_name(folder: Path) -> str:
+    """What runs of the sweep in `folder` have in common, with no path of the machine in it: day and time if it can."""
+    here = Path.cwd()
+    parts = folder.absolute().relative_to(here).parts if folder.absolute().is_relative_to(here) else (folder.name,)
+    return "/".join(parts[1:] if len(parts) > 1 and parts[0] == "runs" else parts)
 
 
 def _existing(value: str, arguments: Sequence[str]) -> Path:

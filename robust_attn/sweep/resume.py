@@ -1,13 +1,13 @@
 """Going on with an interrupted sweep. Every job decides for itself, so it works with every launcher.
 
 Two jobs are the same when Hydra wrote the same .hydra/config.yaml for them, byte for byte: all settings, not only
-those that were typed. A job is finished when its summary says complete and every record it counts is there.
+those that were typed. A job is finished when its summary says complete, every record it counts can be read, and its
+report, which is written last, is there.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +16,13 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from robust_attn.run_folder import RECORDS, SUMMARY
+from robust_attn.report.load import load_run
+from robust_attn.run_folder import RECORDS
+from robust_attn.types import RunState
 
 CONFIGURATION = Path(".hydra") / "config.yaml"
 LOCK = ".lock"
+REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,19 @@ def earlier_runs(job: Path, sweep: Path) -> Earlier:
 
 
 def is_finished(folder: Path) -> bool:
-    """The summary says complete, and there are as many whole lines of records as it counts."""
-    summary = summary_of(folder)
-    lines = (_bytes(folder / RECORDS) or b"").count(b"\n")
-    return summary.get("status") == "complete" and summary.get("records") == lines
+    """The summary says complete, its records are all there and readable, and so is the report made from them.
+
+    Without the report the process was killed after the summary, or the report failed: such a job did not end well.
+    """
+    run = load_run(folder)
+    counted = summary_of(folder).get("records")
+    whole = run.status == RunState.COMPLETE and counted == len(run.records) and not run.damaged_lines
+    return whole and (not run.records or (folder / REPORT).is_file())
 
 
 def summary_of(folder: Path) -> dict[str, Any]:
     """The summary of a run, empty where there is none that can be read."""
-    try:
-        content = json.loads(_bytes(folder / SUMMARY) or b"{}")
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
+    return load_run(folder).summary or {}
 
 
 def set_aside(folder: Path, sweep: Path) -> Path:

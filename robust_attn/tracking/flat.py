@@ -1,32 +1,39 @@
-"""Records and settings as a tracker stores them: plain values, dotted names, finite numbers."""
+"""Records and settings as a tracker stores them: plain values, names with slashes, finite numbers, no home folder."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-LONG_FIELDS = ("convergence", "bounds", "text", "samples text")
-_PLAIN = (str, int, float, bool, type(None))
+LONG_FIELDS = ("convergence", "bounds", "text", "samples text", "motion")
+_PLAIN = (int, float, bool, type(None))
 
 
 def plain(value: object) -> Any:
-    """Nested dictionaries, lists, text, numbers and None; anything else becomes its text."""
+    """Nested dictionaries, lists, text, numbers and None; the rest becomes text, with ~ for the home folder."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value if isinstance(value, _PLAIN) else str(value)
+    return value if isinstance(value, _PLAIN) else without_home(str(value))
+
+
+def without_home(text: str) -> str:
+    """The text with ~ in place of this person's home folder."""
+    home = str(Path.home())
+    return text.replace(home, "~") if len(home) > 1 else text
 
 
 def metrics(record: Mapping[str, Any], prefix: str = "") -> dict[str, str | int | float | bool]:
-    """The scalars of a record by dotted name; unknown values are left out, long fields are elsewhere."""
+    """The scalars of a record, `observed/gain` and so on; unknown values are left out, long fields are elsewhere."""
     flat: dict[str, str | int | float | bool] = {}
     for key, value in record.items():
         if not prefix and key in LONG_FIELDS:
             continue
         if isinstance(value, Mapping):
-            flat |= metrics(value, f"{prefix}{key}.")
+            flat |= metrics(value, f"{prefix}{key}/")
         elif isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value)):
             flat[f"{prefix}{key}"] = value
     return flat | _bound_metrics(record) if not prefix else flat
@@ -37,7 +44,7 @@ def _bound_metrics(record: Mapping[str, Any]) -> dict[str, str | int | float | b
     bounds = record.get("bounds")
     known = [bound for bound in bounds if isinstance(bound, Mapping)] if isinstance(bounds, list) else []
     return {
-        f"bounds.{bound.get('name')}.log10": float(bound["log10"])
+        f"bounds/{str(bound.get('name')).replace('.', '/')}/log10": float(bound["log10"])
         for bound in known
         if bound.get("applies") is not False and isinstance(bound.get("log10"), int | float)
     }

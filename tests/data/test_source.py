@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robust_attn.data import Digits, Gaussian, HubText, ImageFolder, Prose, Sphere, TextFile, layer_inputs
+from robust_attn.data import Digits, Gaussian, HubText, ImageFolder, Prose, Sphere, TextFile, read_inputs
 from robust_attn.types import UserError
 
 
 def _inputs(source, model, *, layers=(0, 2), tokens=7, samples=3, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return layer_inputs(source, model, layers=layers, tokens=tokens, samples=samples, generator=generator)
+    return read_inputs(source, model, layers=layers, tokens=tokens, samples=samples, generator=generator).measures
 
 
 def test_prose_becomes_the_input_of_each_layer(bert):
@@ -30,6 +30,21 @@ def test_a_file_is_read_through_the_model(bert, tmp_path):
     assert torch.equal(found.points[0], bert.tokens_at(0, text).points)
     with pytest.raises(UserError, match="has 10 tokens, but 3 samples of 7 tokens need 21"):
         _inputs(TextFile(str(tmp_path / "text.txt")), bert)
+
+
+def test_the_tokens_of_a_text_are_spelled_in_the_order_of_the_samples(bert, tmp_path):
+    (tmp_path / "text.txt").write_text("one two, <b>three</b>", encoding="utf-8")
+    source, generator = TextFile(str(tmp_path / "text.txt")), torch.Generator()
+    found = read_inputs(source, bert, layers=[0], tokens=5, samples=2, generator=generator)
+    assert found.spelled == [["one", "two", ",", "<", "b"], [">", "three", "<", "/", "b"]]
+    assert found.measures[0].points.shape == (2, 5, 24)
+    assert torch.equal(found.measures[0].points, _inputs(source, bert, tokens=5, samples=2)[0].points)
+
+
+@pytest.mark.parametrize("source", [Gaussian(), Sphere(1.0)])
+def test_drawn_tokens_have_no_spelling(bert, source):
+    found = read_inputs(source, bert, layers=[0], tokens=3, samples=1, generator=torch.Generator())
+    assert found.spelled is None
 
 
 def test_the_models_limit_is_said(bert):
@@ -60,9 +75,8 @@ def test_gaussian_points_depend_on_the_seed_but_not_on_the_other_layers(bert):
 
 def test_the_generator_moves_on(bert):
     generator = torch.Generator().manual_seed(0)
-    first, second = (
-        layer_inputs(Gaussian(), bert, layers=[0], tokens=4, samples=1, generator=generator)[0].points for _ in range(2)
-    )
+    asked = {"layers": [0], "tokens": 4, "samples": 1, "generator": generator}
+    first, second = (read_inputs(Gaussian(), bert, **asked).measures[0].points for _ in range(2))
     assert not torch.equal(first, second)
 
 

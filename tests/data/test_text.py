@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robust_attn.data.text import prose, read_text, windows
+from robust_attn.data.text import prose, read_text, spans, windows
 from robust_attn.types import UserError
 
 
@@ -27,6 +27,12 @@ def test_windows_have_exactly_the_length_and_do_not_overlap(tokens, samples, spa
     gaps = found[1:, 0] - found[:-1, 0]
     assert samples == 1 or gaps.unique().numel() == 1  # evenly spread
     assert samples * tokens * 2 > len(ids) or samples == 1 or int(gaps[0]) >= 2 * tokens  # over the whole stream
+
+
+@given(tokens=st.integers(1, 20), samples=st.integers(1, 20), spare=st.integers(0, 100))
+def test_windows_are_the_ids_of_the_spans(tokens, samples, spare):
+    ids = list(range(5, 5 + tokens * samples + spare))
+    assert windows(ids, tokens, samples).tolist() == [ids[span] for span in spans(len(ids), tokens, samples)]
 
 
 def test_too_little_text_is_refused_with_both_numbers():

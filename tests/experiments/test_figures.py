@@ -1,4 +1,6 @@
-from robust_attn.experiments.figures import write_figures
+import io
+
+from robust_attn.experiments.figures import figure_of, write_figures
 from robust_attn.experiments.panel import Panel
 
 
@@ -17,3 +19,15 @@ def test_one_small_png_per_panel_that_has_points(tmp_path):
 def test_what_a_logarithm_cannot_show_is_left_out(tmp_path):
     (path,) = write_figures([panel("p", attained=((1.0, 0.0), (2.0, float("inf"))))], tmp_path)
     assert path.exists()
+
+
+def test_a_bound_beyond_all_others_is_named_and_does_not_flatten_them():
+    huge = panel("p", attained=((1.0, 1.0), (2.0, 4.0)), bound=((1.0, 1e140), (2.0, 1e150)))
+    (axes,) = figure_of(huge).axes
+    assert axes.get_ylim()[1] < 100
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["attained", "bound (up to 1.00·10¹⁵⁰)"]
+
+
+def test_words_in_a_panel_are_not_taken_for_mathematics():
+    odd = Panel("p", "$x_{", "$", "$$", {"$a_{": ((1.0, 1.0), (2.0, 2.0))})
+    figure_of(odd).savefig(io.BytesIO())

@@ -56,3 +56,11 @@ def test_what_is_kept_needs_no_network(model, monkeypatch):
     again = load_model("minilm", "auto", dtype=torch.float32)
     assert again.origin == model.origin
     assert attempts == []
+
+
+def test_its_tokens_are_spelled_as_they_are_read(model):
+    text = "Debugging works."
+    assert model.spelled(text, model.encode(text), [slice(0, 3), slice(3, 5)]) == [
+        ["de", "##bu", "##gging"],
+        ["works", "."],
+    ]

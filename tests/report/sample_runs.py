@@ -76,6 +76,28 @@ def records(layers: int = 6, samples: int = 4, **extra: Any) -> list[dict[str, A
     return [record(layer, sample, **extra) for layer in range(layers) for sample in range(samples)]
 
 
+def moved_record(
+    rms: list[float],
+    *,
+    layer: int = 0,
+    sample: int = 0,
+    apart: list[float] | None = None,
+    farthest: list[float] | None = None,
+    share: list[float] | None = None,
+    parts: list[int] | None = None,
+) -> dict[str, Any]:
+    """A record that says how far each token moved; by default every token moved as a whole."""
+    count = len(rms)
+    motion = {
+        "rms": rms,
+        "apart": apart or [0.0] * count,
+        "farthest": farthest or rms,
+        "share": share or [1.0] * count,
+        "parts": parts or [1] * count,
+    }
+    return record(layer, sample) | {"tokens": count, "motion": motion}
+
+
 def certificate_record(
     layer: int = 0, sample: int = 0, *, head: int | None = None, radius: float | None = 0.02, **extra: Any
 ) -> dict[str, Any]:
@@ -191,6 +213,11 @@ def write_run(
     )
     (folder / ".hydra" / "config.yaml").write_text(config, encoding="utf-8")
     return folder
+
+
+def write_inputs(folder: Path, inputs: dict[str, Any]) -> None:
+    """The tokens of a run's samples, as the run writes them down."""
+    (folder / "inputs.json").write_text(json.dumps(inputs), encoding="utf-8")
 
 
 def write_sweep(folder: Path, *, lengths: tuple[int, ...] = (16, 32, 64, 128)) -> Path:

@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from robust_attn.report import write_report, write_sweep_report
 
-from .sample_runs import record, records, write_run, write_sweep
+from .sample_runs import certificate_record, moved_record, record, records, write_inputs, write_run, write_sweep
 from .test_html import EVIL
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -111,3 +112,128 @@ def test_a_sweep_sorts_too(tmp_path: Path, visit: Any) -> None:
     page.locator("#run-table thead th:nth-child(4) button").click()
     lengths = [int(text) for text in column(page, "run-table", 4)]
     assert lengths == sorted(lengths)
+
+
+@pytest.fixture(scope="module")
+def report_of_markup(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over two layers whose text is markup."""
+    words = ["<script>", "alert(1)", "</script>", "</style>", "<img src=x onerror=alert(2)>"]
+    moved = [[0.1, 0.2, 0.3, 0.0, 0.1], [0.4, 0.2, 0.1, 0.0, 0.0]]
+    lines = [moved_record(rms, layer=layer) for layer, rms in enumerate(moved)]
+    folder = write_run(tmp_path_factory.mktemp("markup") / "run", lines)
+    write_inputs(folder, {"5": [words]})
+    return write_report(folder)
+
+
+@pytest.fixture
+def passages(report_of_markup: Path, visit: Any) -> Any:
+    return visit(report_of_markup)
+
+
+def test_tokens_are_text_whatever_they_hold_and_tell_how_far_they_moved(passages: Any) -> None:
+    chosen = passages.locator(".passages:visible .passage")
+    assert chosen.inner_text() == "<script> alert(1) </script> </style> <img src=x onerror=alert(2)>"
+    assert passages.locator("script").count() == 1
+    assert passages.locator(".passages:visible .token").nth(1).get_attribute("title") == "token 1 moved 0.200"
+
+
+def test_a_token_that_moved_further_has_the_thicker_line_and_the_stronger_colour(passages: Any) -> None:
+    style = "e => e.map(x => getComputedStyle(x)).map(s => [parseFloat(s.borderBottomWidth), s.backgroundColor])"
+    passages.locator("input[value=passages-0]").check(force=True)
+    (first, _), (second, _), (third, strong), (still, none), _ = passages.locator(
+        ".passages:visible .token"
+    ).evaluate_all(style)
+    assert still < first < second < third
+    assert strong != none
+
+
+def test_the_keyboard_chooses_the_layer(passages: Any) -> None:
+    shown = passages.locator(".passages:visible h3")
+    before = shown.all_inner_texts()
+    passages.locator("input[name=passage-layer]:checked").focus()
+    passages.keyboard.press("ArrowRight")
+    assert len(before) == 1
+    assert len(shown.all_inner_texts()) == 1
+    assert shown.all_inner_texts() != before
+
+
+def test_on_paper_every_layer_and_every_table_is_there(passages: Any) -> None:
+    passages.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    passages.emulate_media(media="print")
+    assert passages.locator(".passages:visible").count() == 2
+    assert passages.locator("#token-table").is_visible()
+    assert not passages.locator("fieldset").is_visible()
+    passages.set_viewport_size({"width": 680, "height": 900})  # A4 between its margins
+    assert passages.evaluate("document.documentElement.scrollWidth") <= 680
+    assert len(passages.pdf()) > 10_000
+
+
+def test_the_map_of_heads_tells_its_values(tmp_path: Path, visit: Any) -> None:
+    lines = [certificate_record(layer, head=head) for layer in range(2) for head in (None, 0, 1)]
+    page = visit(write_report(write_run(tmp_path / "run", lines)))
+    titles = page.locator("#figure-heads .mark > title").all_text_contents()
+    assert len(titles) == 4
+    assert titles[0].startswith("layer 0, head 0: at most ")
+    assert page.locator("#certificate-table tbody tr").count() == 6
+    assert page.locator("#figure-heads svg").get_attribute("aria-label").startswith("Layers and heads. 4 heads")
+
+
+def test_every_table_of_a_sweep_sorts_and_its_figures_tell_values(tmp_path: Path, visit: Any) -> None:
+    folder = write_sweep(tmp_path)
+    write_run(folder / "99", [record()], finished=False, overrides=("attack=move", "model=gpt2", "tokens=16"))
+    page = visit(write_sweep_report(folder))
+    for table in page.locator("table[data-sortable]").all():
+        button = table.locator("thead button").last
+        button.click()
+        assert table.locator("thead th").last.get_attribute("aria-sort") == "ascending"
+    assert page.locator("table[data-sortable]").count() == 5
+    assert page.locator("#unfinished-table tbody tr").count() == 1
+    titles = page.locator("#figure-splitting .mark > title").all_text_contents()
+    assert any("times (" in title for title in titles)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_on_what_is_behind_them(passages: Any, scheme: str) -> None:
+    """WCAG asks for a contrast of 4.5 for text; the darkest token and every badge included."""
+    passages.emulate_media(color_scheme=scheme)
+    contrasts = passages.evaluate(CONTRASTS)
+    assert {name: round(value, 2) for name, value in contrasts.items() if value < 4.5} == {}
+
+
+CONTRASTS = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const paint = colours => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+    return Array.from(canvas.getImageData(0, 0, 1, 1).data.slice(0, 3));
+  };
+  const light = rgb => rgb.map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => {
+    const found = [];
+    for (let e = element; e; e = e.parentElement) found.unshift(getComputedStyle(e).backgroundColor);
+    return found;
+  };
+  const result = {};
+  const names = [".verdict h2", ".promise", ".quiet", ".token[style*='1.00']", ".badge", "td", ".why", "figcaption"];
+  for (const name of [...names, "footer", "legend"]) {
+    const element = document.querySelector(name);
+    if (!element) continue;
+    const back = behind(element);
+    const ink = light(paint([...back, getComputedStyle(element).color])), page = light(paint(back));
+    result[name] = (Math.max(ink, page) + 0.05) / (Math.min(ink, page) + 0.05);
+  }
+  return result;
+}"""
+
+
+def test_everything_that_can_be_used_has_a_name_and_tables_have_heads(passages: Any) -> None:
+    unnamed = "e => e.filter(x => !(x.textContent || x.getAttribute('aria-label') || x.labels?.length)).length"
+    assert passages.locator("button, a, input, select, summary").evaluate_all(unnamed) == 0
+    assert passages.locator("th:not([scope])").count() == 0
+    assert passages.locator("[role=region]:not([aria-labelledby])").count() == 0
+    dangling = "e => e.filter(x => !document.getElementById(x.getAttribute('aria-labelledby'))).length"
+    assert passages.locator("[aria-labelledby]").evaluate_all(dangling) == 0
+    levels = passages.locator("h1, h2, h3").evaluate_all("e => e.map(x => Number(x.tagName[1]))")
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))

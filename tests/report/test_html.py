@@ -1,5 +1,4 @@
 import re
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 from robust_attn.report import write_report
 from robust_attn.report.html import ROWS_SHOWN
 
-from .sample_runs import bound, constant_record, record, records, search_record, write_run
+from .sample_runs import bound, constant_record, moved_record, record, records, search_record, write_run
 
 EVIL = "</script><script>alert('x')</script><img src=http://evil.example/x onerror=alert(1)>"
 NOTHING = {"bound": None, "output_change": None, "failure_probability": None}
@@ -104,17 +103,19 @@ def test_nothing_is_fetched(tmp_path: Path, lines: list[dict]) -> None:
     assert "@import" not in text
 
 
-def test_ten_thousand_records_stay_small_and_say_what_is_left_out(tmp_path: Path) -> None:
-    lines = records(20, 500)
-    lines[777]["verdict"] = "VIOLATED"
-    folder = write_run(tmp_path / "run", lines)
-    started = time.perf_counter()
-    report = write_report(folder)
-    seconds = time.perf_counter() - started
-    print(f"10 000 records: {report.stat().st_size / 1e6:.2f} MB in {seconds:.1f} s")
+@pytest.mark.parametrize("samples", [30, pytest.param(500, marks=pytest.mark.slow)])
+def test_many_records_stay_small_and_say_what_is_left_out(tmp_path: Path, samples: int) -> None:
+    places = [(layer, sample) for layer in range(20) for sample in range(samples)]
+    lines = [moved_record([0.01 * sample] * 32, layer=layer, sample=sample) for layer, sample in places]
+    lines[577]["verdict"] = "VIOLATED"
+    report = write_report(write_run(tmp_path / "run", lines))
     page = Page(report.read_text(encoding="utf-8"))
+    print(f"{len(lines)} records: {report.stat().st_size / 1e6:.2f} MB")
     assert report.stat().st_size < 3_000_000
-    assert f"{ROWS_SHOWN} of 10000 records are shown" in page.text
+    assert f"{ROWS_SHOWN} of {len(lines)} records are shown" in page.text
+    assert f"{len(lines) - ROWS_SHOWN} are not shown" in page.text
+    assert "records.jsonl" in page.addresses
+    assert page.text.count("VIOLATED") > 1
     assert "A promise was broken" in page.text
 
 

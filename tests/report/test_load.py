@@ -58,3 +58,9 @@ def test_runs_are_found_in_the_order_of_their_numbers_and_not_inside_wandb(tmp_p
 def test_a_missing_folder_is_one_sentence(tmp_path: Path, call) -> None:
     with pytest.raises(UserError, match="there is no"):
         call(tmp_path / "nowhere")
+
+
+def test_runs_come_in_the_order_in_which_a_person_counts(tmp_path: Path) -> None:
+    for name in ("10-move", "2-move", "2-a", "1"):
+        write_run(tmp_path / name, [])
+    assert [run.folder.name for run in find_runs(tmp_path)] == ["1", "2-a", "2-move", "10-move"]

@@ -4,6 +4,7 @@ from robust_attn.report.rows import (
     by_layer,
     covering,
     place_of,
+    ranks_in_layer,
     row_of,
     rows_of,
     shown_first,
@@ -84,6 +85,13 @@ def test_rows_that_ask_for_attention_are_shown_first() -> None:
     shown = shown_first(rows, 3)
     assert {row.layer for row in shown} >= {5, 6}
     assert len(shown) == 3
+
+
+def test_every_layer_keeps_its_worst_rows_when_not_all_are_shown() -> None:
+    tight = {0: (0.9, 0.8, 0.7), 1: (0.1, 0.2, 0.3)}
+    rows = rows_of([record(layer, s, tightness=t) for layer, found in tight.items() for s, t in enumerate(found)])
+    assert ranks_in_layer(rows) == [0, 1, 2, 2, 1, 0]
+    assert [(row.layer, row.tightness) for row in shown_first(rows, 4)] == [(0, 0.9), (0, 0.8), (1, 0.2), (1, 0.3)]
 
 
 def test_what_a_head_promises_is_not_taken_for_its_layer() -> None:

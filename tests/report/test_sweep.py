@@ -42,7 +42,7 @@ def test_failed_unfinished_and_empty_runs_are_shown_as_such(tmp_path: Path) -> N
     write_run(tmp_path / "1", [], summary_fields={"status": "failed", "message": "no such layer <99>"})
     write_run(tmp_path / "2", [record()], finished=False, tail='{"cut')
     text = Page(write_sweep_report(tmp_path).read_text(encoding="utf-8")).text
-    assert "failed no such layer <99>" in text
+    assert "1 failed 0 no such layer <99>" in text
     assert "unfinished" in text
     assert "2 runs failed or did not finish" in text
     assert "1 line of records could not be read" in text
@@ -111,3 +111,37 @@ def test_a_sweep_of_measurements_compares_them_and_promises_nothing(tmp_path: Pa
     assert "Not every promise" not in text
     (trend,) = sweep_of(tmp_path, find_runs(tmp_path)).trends
     assert (trend.quantity, trend.exponent) == ("lipschitz", pytest.approx(0.5))
+
+
+def test_a_sweep_over_studies_compares_what_they_measured(tmp_path: Path) -> None:
+    for number, radius in enumerate((1, 2, 4)):
+        line = {"task": "radius", "radius": radius, "lipschitz": {"lower": radius**2.0}, "tightness": 0.5, "layer": 0}
+        fields = {"task": "radius", "model": "single_head"}
+        write_run(tmp_path / str(number), [line], overrides=(f"task.radius={radius}",), summary_fields=fields)
+    sweep = sweep_of(tmp_path, find_runs(tmp_path))
+    assert [run.lipschitz for run in sweep.runs] == [1.0, 4.0, 16.0]
+    (trend,) = sweep.trends
+    assert (trend.key, trend.exponent) == ("task.radius", pytest.approx(2.0))
+    page = Page(write_sweep_report(tmp_path).read_text(encoding="utf-8"))
+    assert "figure-constant-task-radius" in page.ids
+    assert "Runs that failed" not in page.text
+
+
+def test_a_setting_that_a_killed_run_never_told_is_not_a_swept_one(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", [record()], overrides=("seed=0",))
+    write_run(tmp_path / "1", [], finished=False, overrides=("seed=1",))
+    assert swept_keys(find_runs(tmp_path)) == ("seed",)
+
+
+def test_seeds_repeat_a_run_and_are_not_swept_against(tmp_path: Path) -> None:
+    places = [(tokens, seed) for tokens in (16, 64, 256) for seed in (1, 2, 3)]
+    for number, (tokens, seed) in enumerate(places):
+        lines = [constant_record(tokens=tokens, value=tokens**0.5)]
+        overrides = (f"tokens={tokens}", f"seed={seed}")
+        write_run(tmp_path / str(number), lines, overrides=overrides, summary_fields={"tokens": tokens})
+    (trend,) = sweep_of(tmp_path, find_runs(tmp_path)).trends
+    assert (trend.key, trend.group, trend.points) == ("tokens", "all runs", 9)
+    page = Page(write_sweep_report(tmp_path).read_text(encoding="utf-8"))
+    assert "figure-constant-tokens" in page.ids
+    assert "figure-constant-seed" not in page.ids
+    assert "Run tokens seed Status" in page.text  # still a column

@@ -12,7 +12,7 @@ def test_no_tracker_goes_through_a_run_and_leaves_nothing(tmp_path: Path, capfd:
     tracker = NoTracker()
     tracker.start(tmp_path, {"model": "toy"}, "name", "group")
     tracker.record(record())
-    tracker.finish({"status": "complete"}, tmp_path, failed=False)
+    tracker.finish({"status": "complete"}, tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr() == ("", "")
 

@@ -1,5 +1,6 @@
 "use strict";
-/* Sorts any table marked data-sortable by the button in a column's head; unknown values stay last in either direction. */
+/* Sorts any table marked data-sortable by the button in a column's head; unknown values stay last in either direction.
+   Shows one of several panels where a fieldset marked data-chooses offers them; without this script all are shown. */
 (function () {
   const key = (row, column) => {
     const cell = row.cells[column];
@@ -24,6 +25,15 @@
       head.append(button);
       button.addEventListener("click", () => sort(table, head, column));
     });
+  }
+  for (const choice of document.querySelectorAll("fieldset[data-chooses]")) {
+    const offered = Array.from(choice.elements);
+    const show = () => {
+      for (const one of offered) document.getElementById(one.value).hidden = !one.checked;
+    };
+    choice.hidden = false;
+    choice.addEventListener("change", show);
+    show();
   }
   window.addEventListener("beforeprint", () => {
     for (const closed of document.querySelectorAll("details")) closed.open = true;

@@ -6,17 +6,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
-from robust_attn.sweep.objective import objective_of
-from robust_attn.sweep.outcomes import collect_outcomes, leave_outcome
-from robust_attn.sweep.request import SweepRequest, resumed_arguments, sweep_request
+from robust_attn.frames import run_rows
+from robust_attn.report.load import find_runs
 from robust_attn.sweep.resume import LOCK, earlier_runs, is_finished, marked_under_way, set_aside, withdraw
-from robust_attn.sweep.threads import threads_per_job
-from robust_attn.types import ExitStatus, Outcome
-from tests.test_cli import ENVIRONMENT, ROOT, command, one_sentence
+from tests.test_cli import ENVIRONMENT, ROOT, command
 
 SWEEP = ("-m", "model=toy", "tracker=none", "samples=4", "attack=move,random", "tokens=6,7")
 
@@ -27,13 +25,20 @@ def write_run(folder: Path, config: str, records: int = 0, summary: dict[str, ob
     (folder / "records.jsonl").write_text('{"layer": 0}\n' * records)
     if summary is not None:
         (folder / "summary.json").write_text(json.dumps(summary))
+        (folder / "report.html").write_text("<p>report</p>")
     return folder
 
 
-def records_by_settings(sweep: Path) -> dict[str, bytes]:
-    """The records of every run of a sweep, under what was typed for it."""
-    folders = [path.parent for path in sweep.rglob("summary.json")]
-    return {(f / ".hydra" / "overrides.yaml").read_text(): (f / "records.jsonl").read_bytes() for f in folders}
+def final_table(sweep: Path) -> list[dict[str, Any]]:
+    """Every record of every run with what was typed for it and how it ended; not the names of folders."""
+    rows = [{key: value for key, value in row.items() if key != "run"} for row in run_rows(sweep)]
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def bytes_by_settings(sweep: Path) -> list[tuple[str, bytes]]:
+    """The records of every run, byte for byte, under what was typed for it; a job that ran twice is there twice."""
+    folders = [path.parent for path in sweep.rglob("records.jsonl")]
+    return sorted(((f / ".hydra" / "overrides.yaml").read_text(), (f / "records.jsonl").read_bytes()) for f in folders)
 
 
 def kill_in_the_middle_of_job_two(sweep: Path) -> None:
@@ -62,36 +67,12 @@ def test_a_killed_sweep_resumed_has_the_records_of_an_undisturbed_one(tmp_path):
     assert all(path.read_bytes() == content for path, content in before.items())
     assert next((tmp_path / "killed.unfinished").glob("2-*/records.jsonl")).read_bytes() == half
     assert command(*SWEEP, f"hydra.sweep.dir={tmp_path / 'whole'}", cwd=tmp_path).returncode == 0
-    whole = records_by_settings(tmp_path / "whole")
-    assert len(whole) == 4
-    assert records_by_settings(sweep) == whole
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["sweep.resume=nowhere", "-m"], ["no folder nowhere"]),
-        (["sweep.resume=."], ["needs -m"]),
-        (["sweep.resumee=."], ["no setting 'sweep.resumee'", "sweep.resume"]),
-        (["sweep.objective=speed"], ["gain, tightness", "speed"]),
-    ],
-)
-def test_a_wrong_request_is_one_sentence(arguments, words, tmp_path):
-    one_sentence(command(*arguments, cwd=tmp_path), *words)
-
-
-def test_the_request_leaves_the_command_line(tmp_path):
-    request, rest = sweep_request(["-m", f"sweep.resume='{tmp_path}'", "tokens=4,8", "sweep.objective=tightness"])
-    assert request == SweepRequest(tmp_path, "tightness")
-    assert rest == ["-m", "tokens=4,8"]
-
-
-def test_a_resumed_sweep_writes_into_its_folder_and_never_into_an_earlier_run():
-    """Hydra writes .hydra before a job can look around, so job folders are new whatever names were asked for."""
-    given = ["-m", "hydra.sweep.dir=elsewhere", "hydra.sweep.subdir='${tokens}'"]
-    assert resumed_arguments(given, Path("/a/it's"), "S") == [
-        "-m", r"hydra.sweep.dir='/a/it\'s'", "hydra.sweep.subdir='resumed-S-${tokens}'",
-    ]  # fmt: skip
+    whole = tmp_path / "whole"
+    assert len(bytes_by_settings(whole)) == 4
+    assert bytes_by_settings(sweep) == bytes_by_settings(whole)
+    assert {row["status"] for row in final_table(whole)} == {"complete"}
+    assert final_table(sweep) == final_table(whole)
+    assert len(find_runs(sweep)) == 4  # nothing of the killed job is left where a report would find it
 
 
 @pytest.mark.parametrize(
@@ -114,6 +95,20 @@ def test_a_summary_cut_in_the_middle_is_not_finished(tmp_path):
     write_run(tmp_path, "", 1)
     (tmp_path / "summary.json").write_text('{"status": "complete", "records": 1')
     assert not is_finished(tmp_path)
+
+
+def test_a_line_that_cannot_be_read_is_not_finished_although_the_lines_are_as_many(tmp_path):
+    """What a disk that lost its cache leaves: zeros where a record was."""
+    folder = write_run(tmp_path / "run", "", 2, {"status": "complete", "records": 2})
+    assert is_finished(folder)
+    (folder / "records.jsonl").write_bytes(b'{"layer": 0}\n' + b"\0" * 12 + b"\n")
+    assert not is_finished(folder)
+
+
+def test_a_run_that_was_killed_between_summary_and_report_is_not_finished(tmp_path):
+    folder = write_run(tmp_path / "run", "", 2, {"status": "complete", "records": 2})
+    (folder / "report.html").unlink()
+    assert not is_finished(folder)
 
 
 def test_earlier_runs_are_told_apart_by_their_whole_configuration(tmp_path):
@@ -157,29 +152,3 @@ def test_withdrawing_removes_an_empty_job_but_never_a_run(tmp_path):
 def test_a_lock_that_somebody_else_holds_does_not_stop_a_job(tmp_path):
     with FileLock(tmp_path / LOCK), marked_under_way(tmp_path):
         pass
-
-
-def test_outcomes_come_back_in_the_order_of_jobs_and_only_of_this_sweep(tmp_path):
-    bad = Outcome(ExitStatus.VIOLATED, "broken")
-    for number, outcome in ((10, bad), (2, Outcome(ExitStatus.OK))):
-        leave_outcome(tmp_path, "mine", number, outcome)
-    leave_outcome(tmp_path, "other", 0, bad)
-    assert collect_outcomes(tmp_path, "mine") == [Outcome(ExitStatus.OK), bad]
-    assert collect_outcomes(tmp_path, "mine") == []
-    assert collect_outcomes(tmp_path, "other") == [bad]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_number_of_a_job_is_its_largest_gain_or_its_loosest_certificate(tmp_path):
-    lines = [{"observed": {"gain": g}, "tightness": t} for g, t in ((0.5, 0.9), (0.7, 0.4), (None, None))]
-    (tmp_path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert objective_of(tmp_path, "gain") is None  # not complete
-    (tmp_path / "summary.json").write_text('{"status": "complete"}')
-    assert objective_of(tmp_path, "gain") == 0.7
-    assert objective_of(tmp_path, "tightness") == 0.4
-
-
-def test_threads_are_set_only_where_nobody_else_does():
-    assert threads_per_job({"_target_": "hydra_plugins.hydra_submitit_launcher.submitit_launcher.LocalLauncher"}) == 1
-    assert threads_per_job({"_target_": "x.submitit_launcher.SlurmLauncher", "cpus_per_task": 4}) == 4
-    assert threads_per_job({"_target_": "hydra._internal.core_plugins.basic_launcher.BasicLauncher"}) is None

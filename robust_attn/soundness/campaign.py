@@ -1,0 +1,115 @@
+"""The campaign: case after case until so many are done or the time is over, and what all of them say together."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from robust_attn.record import Subject, finite, heading
+from robust_attn.run_folder import RECORDS
+from robust_attn.soundness.case import Case, drawn
+from robust_attn.soundness.check import Checked, Comparison, check
+from robust_attn.soundness.findings import findings
+from robust_attn.soundness.reproducer import reproducer, shrunk
+from robust_attn.types import UserError, Verdict
+
+TASK = "soundness"
+SHRUNK_PER_BOUND = 2
+"""Violations of one bound that are made smaller; the others of the same bound are saved as they are."""
+Save = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Cases of the seeds from `first_seed` on: `cases` of them, or as many as begin within `minutes`, or both."""
+
+    cases: int | None
+    minutes: float | None
+    first_seed: int
+
+    def records(self, save: Save, *, clock: Callable[[], float] = time.monotonic) -> Iterator[dict[str, Any]]:
+        """One record per case; violations go to `save` first, under a name of their own."""
+        started, seen = clock(), Counter[str]()
+        seed = self.first_seed
+        while self.cases is None or seed < self.first_seed + self.cases:
+            if self.minutes is not None and clock() - started >= 60 * self.minutes:
+                return
+            case = drawn(seed)
+            begun = clock()
+            checked = check(case)
+            for violation in _worst_per_bound(checked.violations):
+                name = f"seed-{seed}-{violation.bound}.json"
+                save(name, _reproducer(case, violation, small=seen[violation.bound] < SHRUNK_PER_BOUND))
+                seen[violation.bound] += 1
+            yield case_record(case, checked, seconds=clock() - begun)
+            seed += 1
+
+
+def case_record(case: Case, checked: Checked, *, seconds: float) -> dict[str, Any]:
+    """One line per case: what it was, how close each bound came, and the verdict.
+
+    UNKNOWN where something was not finite. For sizes that overflow that is the right answer, and `expected` says so:
+    the case is counted and does not make the campaign fail.
+    """
+    worst = Verdict.VIOLATED if checked.violations else Verdict.UNKNOWN if checked.unknown else Verdict.HOLDS
+    closest: dict[str, float] = {}
+    for comparison in checked.comparisons:
+        closest[comparison.bound] = max(comparison.approach, closest.get(comparison.bound, 0.0))
+    return {
+        **heading(Subject("random", "drawn", 0), 0, case.tokens),
+        "task": TASK,
+        "seed": case.seed,
+        "attack": case.attack,
+        "budget": {"kind": case.budget, "radius": case.radius},
+        "case": case.plain(),
+        "comparisons": len(checked.comparisons),
+        "closest": {name: finite(value) for name, value in sorted(closest.items())},
+        "violated": sorted({violation.bound for violation in checked.violations}),
+        "unknown": sorted(set(checked.unknown)),
+        "expected": worst is Verdict.UNKNOWN and case.extreme,
+        "verdict": str(worst),
+        "seconds": round(seconds, 3),
+    }
+
+
+def continued(folder: Path) -> dict[str, Any]:
+    """A first record that carries what an earlier campaign found, so that the next one speaks for both.
+
+    Seeds are independent: going on means to begin with the seed after the last one that was finished.
+    """
+    try:
+        lines = (folder / RECORDS).read_bytes().splitlines()
+    except OSError as error:
+        raise UserError(f"{folder} holds no campaign to go on with: {error.strerror or error}.") from error
+    records = [record for record in map(_parsed, lines) if record.get("task") == TASK]
+    if not records:
+        raise UserError(f"{folder} holds no finished case of a soundness campaign.")
+    subject = Subject("random", "drawn", 0)
+    return {**heading(subject, 0, 0), "task": TASK, "continues": folder.name, "carried": findings(records)}
+
+
+def _worst_per_bound(violations: Sequence[Comparison]) -> list[Comparison]:
+    worst: dict[str, Comparison] = {}
+    for violation in violations:
+        if violation.bound not in worst or violation.approach > worst[violation.bound].approach:
+            worst[violation.bound] = violation
+    return list(worst.values())
+
+
+def _reproducer(case: Case, violation: Comparison, *, small: bool) -> dict[str, Any]:
+    smallest, shown = shrunk(case, violation) if small else (case, violation)
+    return reproducer(smallest, shown, drawn_from=case)
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """A record, or nothing where a line was cut."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}

@@ -1,0 +1,98 @@
+"""A violation as small as it gets: greedily simpler cases for as long as the same bound is still exceeded."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from robust_attn.soundness.case import Case, case_from
+from robust_attn.soundness.check import Checked, Comparison, check
+from robust_attn.types import UserError
+
+TRIES = 150
+"""Cases tried at most on the way to a smaller one."""
+Check = Callable[[Case], Checked]
+
+
+def shrunk(case: Case, violation: Comparison, *, check: Check = check) -> tuple[Case, Comparison]:
+    """The simplest case found that exceeds the same bound, and by how much it does.
+
+    Of the simpler cases the first that is still a violation is taken, and all are tried again from there.
+    """
+    tries = 0
+    smaller = True
+    while smaller and tries < TRIES:
+        smaller = False
+        for simpler in _simpler(case, violation.sample):
+            tries += 1
+            found = [item for item in check(simpler).violations if item.bound == violation.bound]
+            if found:
+                case, violation, smaller = simpler, max(found, key=lambda item: item.approach), True
+                break
+            if tries >= TRIES:
+                break
+    return case, violation
+
+
+def reproducer(case: Case, violation: Comparison, *, drawn_from: Case) -> dict[str, Any]:
+    """What is saved: the case as plain values, which is all that a replay needs, and what it showed."""
+    import torch
+
+    return {
+        "schema": 1,
+        "case": case.plain(),
+        "bound": violation.bound,
+        "sample": violation.sample,
+        "observed": violation.observed,
+        "rounding": violation.rounding,
+        "allowed": violation.allowed,
+        "drawn_from": drawn_from.plain(),
+        "torch": torch.__version__,
+        "replay": "python -m robust_attn task=soundness task.replay=THIS_FILE",
+    }
+
+
+def saved_case(path: Path) -> Case:
+    """The case of a reproducer; a UserError if the file is none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return case_from(values["case"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} is no reproducer of the soundness campaign: {type(error).__name__}.") from error
+
+
+def _simpler(case: Case, sample: int) -> Iterator[Case]:
+    """Cases with one thing less, the largest steps first; each differs from the case itself."""
+    candidates = [replace(case, samples=(sample,))]
+    for name, least in (("tokens", 1), ("width", 1), ("groups", 1), ("sharing", 1), ("out", 1), ("head_width", 2)):
+        now = getattr(case, name)
+        candidates += [replace(case, **{name: value}) for value in sorted({least, _half(now, least), now - least})]
+    plain = Case(case.seed)
+    for name in ("mask", "rotary", "weights", "bias_size", "masses", "points", "stored", "support"):
+        candidates.append(replace(case, **{name: getattr(plain, name)}))
+    candidates += [replace(case, attack=attack) for attack in ("linear", "move") if case.attack != "linear"]
+    for name in ("token_size", "value_size", "logit_size", "radius"):
+        candidates += [replace(case, **{name: value}) for value in (1.0, _power(getattr(case, name)))]
+    allowed = (simpler for simpler in candidates if simpler.tokens >= 1 and simpler.width >= 1)
+    return (simpler for simpler in dict.fromkeys(allowed) if simpler != case and _no_larger(simpler, case))
+
+
+def _half(value: int, least: int) -> int:
+    return max(least, value // 2 // least * least)
+
+
+def _power(value: float) -> float:
+    """The nearest power of ten; zero and what is beyond all floats stay."""
+    if not (math.isfinite(value) and value > 0):
+        return value
+    return float(f"1e{round(math.log10(value))}")
+
+
+def _no_larger(simpler: Case, case: Case) -> bool:
+    """Whether a step goes down: sizes shrink, and what is at its plain value stays there."""
+    counts = ("tokens", "width", "groups", "sharing", "out", "head_width")
+    return all(0 < getattr(simpler, name) <= getattr(case, name) for name in counts)

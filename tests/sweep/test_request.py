@@ -1,0 +1,56 @@
+"""What the command line asks of a sweep as a whole."""
+
+from pathlib import Path
+
+import pytest
+
+from robust_attn.sweep.request import (
+    SweepRequest,
+    resumed_arguments,
+    sweep_name,
+    sweep_request,
+    with_hydra_verbosity,
+)
+from robust_attn.types import UserError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sweep.resume=nowhere", "-m"], ["no folder nowhere"]),
+        (["sweep.resume=."], ["needs -m"]),
+        (["sweep.resumee=."], ["no setting 'sweep.resumee'", "sweep.resume"]),
+        (["sweep.objective=speed"], ["gain, tightness", "speed"]),
+    ],
+)
+def test_a_wrong_request_is_one_sentence(arguments, words):
+    with pytest.raises(UserError) as caught:
+        sweep_request(arguments)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_the_request_leaves_the_command_line(tmp_path):
+    request, rest = sweep_request(["-m", f"sweep.resume='{tmp_path}'", "tokens=4,8", "sweep.objective=tightness"])
+    assert request == SweepRequest(tmp_path, "tightness")
+    assert rest == ["-m", "tokens=4,8"]
+
+
+def test_a_resumed_sweep_writes_into_its_folder_and_never_into_an_earlier_run():
+    """Hydra writes .hydra before a job can look around, so job folders are new whatever names were asked for."""
+    given = ["-m", "hydra.sweep.dir=elsewhere", "hydra.sweep.subdir='${tokens}'"]
+    assert resumed_arguments(given, Path("/a/it's"), "S") == [
+        "-m", r"hydra.sweep.dir='/a/it\'s'", "hydra.sweep.subdir='resumed-S-${tokens}'",
+    ]  # fmt: skip
+
+
+def test_v_is_said_in_the_words_of_hydra():
+    assert with_hydra_verbosity(["-m", "-v", "tokens=4"]) == ["-m", "tokens=4", "hydra.verbose=[robust_attn]"]
+    assert with_hydra_verbosity(["--verbose"]) == ["hydra.verbose=[robust_attn]"]
+    assert with_hydra_verbosity(["-m", "tokens=4"]) == ["-m", "tokens=4"]
+
+
+def test_a_sweep_is_named_without_the_paths_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sweep_name(Path("runs/2026-01-02/10-00-00-sweep")) == "2026-01-02/10-00-00-sweep"
+    assert sweep_name(tmp_path / "demo") == "demo"
+    assert sweep_name(Path("/home/somebody/demo")) == "demo"

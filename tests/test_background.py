@@ -1,0 +1,50 @@
+"""Work in a thread, as seen by whoever waits for it."""
+
+import threading
+
+import pytest
+
+from robust_attn.background import THREAD_NAME, in_background, somebody_works
+
+
+def test_items_come_in_order_from_another_thread():
+    makers = [threading.current_thread() for _ in range(1)] + list(
+        in_background(threading.current_thread() for _ in range(3))
+    )
+    assert len(set(makers[1:])) == 1
+    assert makers[1] is not makers[0]
+    assert makers[1].name == THREAD_NAME
+    assert makers[1].daemon
+    assert list(in_background(iter(range(1000)))) == list(range(1000))
+
+
+@pytest.mark.parametrize("problem", [ValueError("why"), KeyboardInterrupt(), SystemExit(3)])
+def test_what_is_raised_comes_after_the_items_before_it(problem):
+    def items():
+        yield 1
+        raise problem
+
+    seen = []
+    with pytest.raises(type(problem)) as caught:
+        seen.extend(in_background(items()))  # extend keeps nothing of a generator that raises
+    assert caught.value is problem
+    source = in_background(items())
+    assert next(source) == 1
+
+
+def test_a_thread_left_behind_is_known_until_it_ends():
+    go_on = threading.Event()
+
+    def items():
+        yield 1
+        go_on.wait()
+
+    source = in_background(items())
+    assert next(source) == 1
+    source.close()  # as an interrupt does
+    assert somebody_works()
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == THREAD_NAME:
+            thread.join(30)
+    assert not somebody_works()
