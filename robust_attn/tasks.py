@@ -38,6 +38,7 @@ from robust_attn.progress import RunBars
 from robust_attn.record import Subject
 from robust_attn.run_folder import ENVIRONMENT, RunFolder
 from robust_attn.run_name import ATTACKS_WHOLE_MODEL
+from robust_attn.soundness.task import soundness_records
 from robust_attn.through.classifier import TextClassifier, classifier_of
 from robust_attn.through.inputs import batch_of
 from robust_attn.through.records import ThroughModel
@@ -47,7 +48,8 @@ from robust_attn.types import UserError
 
 def task_records(settings: Settings, folder: RunFolder, bars: RunBars) -> Iterator[dict[str, Any]]:
     """Every record of the task, each as soon as it is known; the facts that they rest on go to the run folder first."""
-    produce = _study_records if settings.task["name"] in STUDIES else _records
+    name = settings.task["name"]
+    produce = _campaign_records if name == "soundness" else _study_records if name in STUDIES else _records
     for record in produce(settings, folder, bars):
         bars.record(record)
         yield record
@@ -75,6 +77,15 @@ def _study_records(settings: Settings, folder: RunFolder, bars: RunBars) -> Iter
     folder.write(ENVIRONMENT, environment(weights="given", sha256={}, note=None, dtype="float64"))
     bars.begin(settings.task["name"])
     yield from study_from(settings.task).records(seed=settings.seed)
+
+
+def _campaign_records(settings: Settings, folder: RunFolder, bars: RunBars) -> Iterator[dict[str, Any]]:
+    """Every case of a soundness campaign, which draws its own layers."""
+    folder.write(ENVIRONMENT, environment(weights="drawn", sha256={}, note=None, dtype="float64"))
+    bars.begin(settings.task["name"], layers=settings.task["cases"])
+    for record in soundness_records(settings.task, folder):
+        bars.end_layer()
+        yield record
 
 
 def _loaded(settings: Settings, folder: RunFolder, bars: RunBars) -> AttentionModel:

@@ -1,17 +1,15 @@
-"""The soundness campaign in its short form; `python benchmarks/soundness.py --cases 20000` is the long one."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""The soundness campaign in its short form: 150 cases of four measures each; an hour is `task.minutes=60`."""
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from robust_attn.types import ExitStatus
+from tests.composed import run
 
 
 @pytest.mark.slow
-def test_no_violation_in_a_short_campaign():
-    command = [sys.executable, "benchmarks/soundness.py", "--cases", "600", "--first-seed", "100000"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "600 cases, 0 violations" in done.stdout
+def test_no_violation_in_a_short_campaign(tmp_path):
+    outcome, _, summary, shown = run(tmp_path / "run", "task=soundness", "task.cases=150", "task.first_seed=1000000")
+    assert outcome.status is ExitStatus.OK, shown
+    assert summary["findings"]["cases"] == 150
+    assert summary["findings"]["violations"] == 0
+    assert summary["findings"]["comparisons"] > 150 * 20

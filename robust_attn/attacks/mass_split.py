@@ -15,6 +15,7 @@ from robust_attn.attacks.attack import Attack, Proposal
 from robust_attn.attacks.copies import Split, antisymmetric_starts, cut, equal_parts, query_blocks
 from robust_attn.attacks.move import Move
 from robust_attn.attacks.sliver import SMALLEST_MASS, best_sliver
+from robust_attn.attacks.starts import nearly_linear, strongest
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, TokenRadius, Wasserstein
@@ -69,54 +70,49 @@ class MassSplit(Attack):
     def propose(
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
-        """The strongest of all starts, per sample, as points of the split measure."""
-        if self.masses == Masses.EQUAL and self.tokens is None:
-            return self._equal(layer, measure, budget, generator)
-        if not isinstance(budget, Wasserstein):
+        """The strongest of all starts, per sample, as points of the split measure.
+
+        Moving comes first: it draws from the generator what `Move` by itself would, and so finds the same.
+        """
+        equal = self.masses == Masses.EQUAL
+        if not (equal and self.tokens is None) and not isinstance(budget, Wasserstein):
             raise UserError(f"Parts of unequal mass are comparable in budget=wasserstein alone, not in {budget.kind}.")
-        if self.masses == Masses.EQUAL:
-            return self._equal(layer, measure, budget, generator)
-        return self._slivers(layer.to(torch.float64), measure.to(torch.float64), budget, generator)
+        if not equal:
+            layer, measure = layer.to(torch.float64), measure.to(torch.float64)
+            budget = replace(budget, support=TokenRadius()) if budget.support is None else budget
+        together = Move(self.steps, self.restarts).propose(layer, measure, budget, generator)
+        parted = self._equal if equal else self._slivers
+        split, apart = parted(layer, measure, budget, generator)
+        moved = budget.project(split.lifted(together.points - measure.points), split.base)
+        random = [budget.sample(split.base, generator)[None] for _ in range(self.restarts)]
+        starts = torch.cat([moved[None], apart, *random])
+        if nearly_linear(layer, split.base, budget, starts):
+            starts = strongest(layer, split.base, budget, starts, 2)
+        best = ascend_all(layer, split.base, budget, starts, steps=self.steps)
+        points, gradients = split.base.points + best.displacement, together.gradients + best.gradients
+        return Proposal(split.base, points, best.history, gradients, budget)
 
     def _equal(
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
-    ) -> Proposal:
+    ) -> tuple[Split, Float[Tensor, "starts *batch atoms d"]]:
+        """Equal parts of all tokens or of the most influential ones, and how they first part."""
         blocks = query_blocks(layer, measure, generator)
         many = self.tokens is None or self.tokens >= measure.length
         split = equal_parts(measure, self.copies, None if many else blocks.gain.topk(self.tokens or 1, dim=-1).indices)
-        apart = antisymmetric_starts(split, budget, blocks) if self.copies > 1 else None
-        return self._strongest(layer, measure, budget, generator, split, apart)
+        if self.copies == 1:
+            return split, measure.points.new_zeros(0, *split.base.points.shape)
+        return split, antisymmetric_starts(split, budget, blocks)
 
     def _slivers(
-        self, layer: AttentionLayer, measure: TokenMeasure, budget: Wasserstein, generator: torch.Generator
-    ) -> Proposal:
-        budget = replace(budget, support=TokenRadius()) if budget.support is None else budget
+        self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
+    ) -> tuple[Split, Float[Tensor, "starts *batch atoms d"]]:
+        """The best sliver of each sample, cut, and its way."""
         found = [
             best_sliver(layer, measure.sample(index), budget, generator, lightest=self.lightest)
             for index in range(measure.points.shape[0])
         ]
         source = torch.tensor([sliver.source for sliver in found])
         split = cut(measure, source, torch.tensor([sliver.mass for sliver in found], dtype=torch.float64))
-        places = torch.stack([sliver.place for sliver in found])
         sent = torch.zeros_like(split.base.points)
-        sent[:, -1] = places - split.base.points[:, -1]
-        proposal = self._strongest(layer, measure, budget, generator, split, sent[None])
-        return replace(proposal, budget=budget)
-
-    def _strongest(  # noqa: PLR0917
-        self,
-        layer: AttentionLayer,
-        measure: TokenMeasure,
-        budget: Budget,
-        generator: torch.Generator,
-        split: Split,
-        apart: Float[Tensor, "starts *batch atoms d"] | None,
-    ) -> Proposal:
-        """From the move with all parts together, from the parts apart, and at random."""
-        together = Move(self.steps, self.restarts).propose(layer, measure, budget, generator)
-        moved = budget.project(split.lifted(together.points - measure.points), split.base)
-        random = [budget.sample(split.base, generator)[None] for _ in range(self.restarts)]
-        starts = torch.cat([moved[None], *([] if apart is None else [apart]), *random])
-        best = ascend_all(layer, split.base, budget, starts, steps=self.steps)
-        points = split.base.points + best.displacement
-        return Proposal(split.base, points, best.history, together.gradients + best.gradients)
+        sent[:, -1] = torch.stack([sliver.place for sliver in found]) - split.base.points[:, -1]
+        return split, sent[None]

@@ -10,7 +10,7 @@ import torch
 from robust_attn.attacks.ascent import ascend_all
 from robust_attn.attacks.attack import Attack, Proposal
 from robust_attn.attacks.head_starts import divided_starts
-from robust_attn.attacks.starts import move_starts, singular_directions, spent, strongest
+from robust_attn.attacks.starts import move_starts, nearly_linear, singular_directions, spent, strongest
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import ScaledJacobian
@@ -39,7 +39,8 @@ class Linear(Attack):
 class Move(Attack):
     """Projected ascent on the output change from top singular directions, single tokens, divided heads, and at random.
 
-    Of all these starts the best of each sample go the full number of `steps`; `restarts` counts the random ones.
+    Of all these starts the best of each sample go the full number of `steps`; `restarts` counts the random ones. Where
+    the budget is so small that all of them act as the derivative says, only the two best are followed.
     """
 
     steps: int = 80
@@ -50,7 +51,10 @@ class Move(Attack):
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
     ) -> Proposal:
         """The strongest of all starts, per sample."""
-        near = move_starts(layer, measure, budget, generator, random=self.restarts)
-        starts = torch.cat((near, divided_starts(layer, measure, budget, generator)))
+        starts = move_starts(layer, measure, budget, generator, random=self.restarts)
+        if nearly_linear(layer, measure, budget, starts):
+            starts = strongest(layer, measure, budget, starts, 2)
+        else:
+            starts = torch.cat((starts, divided_starts(layer, measure, budget, generator)))
         best = ascend_all(layer, measure, budget, starts, steps=self.steps)
         return Proposal(measure, measure.points + best.displacement, best.history, best.gradients)

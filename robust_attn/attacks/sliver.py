@@ -19,7 +19,7 @@ from robust_attn.attacks.copies import query_blocks
 from robust_attn.attacks.sliver_field import SliverField
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.budget import PerToken, Wasserstein
+from robust_attn.budget import Budget, PerToken
 
 SMALLEST_MASS = 1e-10
 """The lightest sliver unless another is asked for: it stands for a token in ten thousand million."""
@@ -52,7 +52,7 @@ class Sliver:
 def best_sliver(
     layer: AttentionLayer,
     sample: TokenMeasure,
-    budget: Wasserstein,
+    budget: Budget,
     generator: torch.Generator,
     *,
     lightest: float = SMALLEST_MASS,

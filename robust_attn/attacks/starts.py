@@ -16,11 +16,13 @@ from robust_attn.spectral.triplets import svds
 LANCZOS_STEPS = 20
 SINGULAR = 2
 """Top singular directions that a move starts from."""
-INFLUENTIAL = 12
+INFLUENTIAL = 6
 """Tokens of large influence on the output to first order, of which..."""
 CONCENTRATED = 3
 """... those that change it most when they get the whole budget are starts of a move."""
 POWER_STEPS = 1
+LINEAR = 0.02
+"""Relative difference up to which an output change counts as that of the derivative."""
 
 
 def move_starts(
@@ -78,6 +80,17 @@ def strongest(
     better = torch.where((forth >= back)[..., None, None], first, second)
     order = torch.maximum(forth, back).topk(min(keep, starts.shape[0]), dim=0).indices
     return better.gather(0, order[..., None, None].expand(order.shape[0], *better.shape[1:]))
+
+
+def nearly_linear(
+    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"]
+) -> bool:
+    """Whether each of the starts changes the output as the derivative says: then singular directions are the answer."""
+    many = repeated(measure, starts.shape[0])
+    at = layer.linearize(many)
+    linear = budget.norm(at.jvp(starts), many)
+    change = budget.norm(layer(many.with_points(many.points + starts)) - at.value, many)
+    return bool(((change - linear).abs() <= LINEAR * linear.amax(0)).all())
 
 
 def _strongest_alone(operator: Jacobian, field: Float[Tensor, "*batch n d"], token: Int[Tensor, "*batch"]) -> Tensor:

@@ -216,7 +216,7 @@ class RepeatTokensTaskSchema:
 
 @dataclass
 class SoundnessTaskSchema:
-    """Try to break certificates: `cases` or `minutes` of random layers, from `first_seed` on; one of the two may be null.
+    """Try to break certificates: `cases` or `minutes` of random layers, from `first_seed` on; one may be null.
 
     `resume` is the folder of a campaign to go on with, `replay` a saved violation to look at again instead.
     """

@@ -26,9 +26,7 @@ class ExperimentOutcome:
 
 def outcome_of(task: dict[str, Any], records: Sequence[Record]) -> ExperimentOutcome:
     """The outcome of a task from its records, also where a run stopped early; empty for tasks without figures."""
-    if not records:
-        return ExperimentOutcome()
-    match task["name"]:
+    match task["name"] if records else None:
         case "lipschitz":
             against_radius = lipschitz.fits(records, "scaled_to") if task["radii"] else None
             return ExperimentOutcome(lipschitz.fits(records), against_radius, None, lipschitz.panels(records))

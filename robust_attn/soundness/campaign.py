@@ -13,7 +13,7 @@ from typing import Any
 from robust_attn.record import Subject, finite, heading
 from robust_attn.run_folder import RECORDS
 from robust_attn.soundness.case import Case, drawn
-from robust_attn.soundness.check import Checked, Comparison, check
+from robust_attn.soundness.check import CERTIFICATE, Checked, Comparison, check
 from robust_attn.soundness.findings import findings
 from robust_attn.soundness.reproducer import reproducer, shrunk
 from robust_attn.types import UserError, Verdict
@@ -64,16 +64,16 @@ def case_record(case: Case, checked: Checked, *, seconds: float) -> dict[str, An
         **heading(Subject("random", "drawn", 0), 0, case.tokens),
         "task": TASK,
         "seed": case.seed,
+        "verdict": str(worst),
         "attack": case.attack,
         "budget": {"kind": case.budget, "radius": case.radius},
-        "case": case.plain(),
         "comparisons": len(checked.comparisons),
-        "closest": {name: finite(value) for name, value in sorted(closest.items())},
         "violated": sorted({violation.bound for violation in checked.violations}),
         "unknown": sorted(set(checked.unknown)),
         "expected": worst is Verdict.UNKNOWN and case.extreme,
-        "verdict": str(worst),
         "seconds": round(seconds, 3),
+        "closest": {name: finite(value) for name, value in sorted(closest.items())},
+        "case": case.plain(),
     }
 
 
@@ -94,11 +94,12 @@ def continued(folder: Path) -> dict[str, Any]:
 
 
 def _worst_per_bound(violations: Sequence[Comparison]) -> list[Comparison]:
+    """The certificate is the smallest of the bounds: it needs no reproducer of its own where one of them has one."""
     worst: dict[str, Comparison] = {}
     for violation in violations:
         if violation.bound not in worst or violation.approach > worst[violation.bound].approach:
             worst[violation.bound] = violation
-    return list(worst.values())
+    return [violation for name, violation in worst.items() if name != CERTIFICATE or len(worst) == 1]
 
 
 def _reproducer(case: Case, violation: Comparison, *, small: bool) -> dict[str, Any]:

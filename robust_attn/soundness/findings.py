@@ -43,7 +43,8 @@ def closest_table(found: Mapping[str, Any]) -> Table:
     """The closest approach to every bound: observed over allowed, 1 would be exact and more a violation."""
     title = (
         f"{found['cases']} cases, {found['comparisons']} comparisons with a bound, {found['violations']} violations, "
-        f"{found['unknown_cases']} cases unknown; {found['cases_per_minute']} cases a minute, last seed {found['last_seed']}"
+        f"{found['unknown_cases']} cases unknown; {found['cases_per_minute']} cases a minute, "
+        f"last seed {found['last_seed']}"
     )
     table = Table(title=title)
     for column in ("bound", "closest approach", "seed"):

@@ -67,18 +67,17 @@ def saved_case(path: Path) -> Case:
 
 def _simpler(case: Case, sample: int) -> Iterator[Case]:
     """Cases with one thing less, the largest steps first; each differs from the case itself."""
-    candidates = [replace(case, samples=(sample,))]
+    one_thing: list[dict[str, Any]] = [{"samples": (sample,)}]
     for name, least in (("tokens", 1), ("width", 1), ("groups", 1), ("sharing", 1), ("out", 1), ("head_width", 2)):
         now = getattr(case, name)
-        candidates += [replace(case, **{name: value}) for value in sorted({least, _half(now, least), now - least})]
+        one_thing += [{name: value} for value in sorted({least, _half(now, least), now - least}) if value >= least]
     plain = Case(case.seed)
     for name in ("mask", "rotary", "weights", "bias_size", "masses", "points", "stored", "support"):
-        candidates.append(replace(case, **{name: getattr(plain, name)}))
-    candidates += [replace(case, attack=attack) for attack in ("linear", "move") if case.attack != "linear"]
+        one_thing.append({name: getattr(plain, name)})
+    one_thing += [{"attack": attack} for attack in ("linear", "move") if case.attack != "linear"]
     for name in ("token_size", "value_size", "logit_size", "radius"):
-        candidates += [replace(case, **{name: value}) for value in (1.0, _power(getattr(case, name)))]
-    allowed = (simpler for simpler in candidates if simpler.tokens >= 1 and simpler.width >= 1)
-    return (simpler for simpler in dict.fromkeys(allowed) if simpler != case and _no_larger(simpler, case))
+        one_thing += [{name: 1.0}, {name: _power(getattr(case, name))}]
+    return (simpler for simpler in dict.fromkeys(replace(case, **less) for less in one_thing) if simpler != case)
 
 
 def _half(value: int, least: int) -> int:
@@ -90,9 +89,3 @@ def _power(value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         return value
     return float(f"1e{round(math.log10(value))}")
-
-
-def _no_larger(simpler: Case, case: Case) -> bool:
-    """Whether a step goes down: sizes shrink, and what is at its plain value stays there."""
-    counts = ("tokens", "width", "groups", "sharing", "out", "head_width")
-    return all(0 < getattr(simpler, name) <= getattr(case, name) for name in counts)

@@ -1,4 +1,4 @@
-"""The task on the command line: a campaign, one that goes on with an earlier one, or the replay of a saved violation."""
+"""The task on the command line: a campaign, one that goes on with another, or the replay of a saved violation."""
 
 from __future__ import annotations
 

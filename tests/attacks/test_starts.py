@@ -6,6 +6,7 @@ from robust_attn.attacks.starts import (
     SINGULAR,
     concentrated_directions,
     move_starts,
+    nearly_linear,
     singular_directions,
     spent,
     strongest,
@@ -64,3 +65,12 @@ def test_spending_keeps_the_direction_in_the_scaled_coordinates():
     field = spent(Wasserstein(0.5), measure, torch.ones(1, *measure.points.shape, dtype=torch.float64))[0]
     scaled = measure.masses.sqrt()[..., None] * field
     assert torch.allclose(scaled, scaled[..., :1, :1].expand_as(scaled))
+
+
+@pytest.mark.parametrize("case", CASES[::9], ids=str)
+def test_small_budgets_are_nearly_linear_and_large_ones_are_not(case):
+    layer, measure = random_layer(case, generator(0), scale=1.0), random_measure(case, generator(1))
+    for radius, expected in ((1e-5, True), (10.0, False)):
+        budget = Wasserstein(radius)
+        starts = move_starts(layer, measure, budget, generator(2), random=1)
+        assert nearly_linear(layer, measure, budget, starts) is expected

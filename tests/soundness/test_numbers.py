@@ -1,0 +1,49 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from robust_attn.soundness.case import Case, drawn
+from robust_attn.soundness.numbers import ATTACKS, budget_of, layer_of, measures_of
+
+LARGE = Case(3, samples=(0, 1), tokens=7, width=4, groups=2, sharing=2, head_width=4, out=3, bias_size=1.0)
+
+
+def test_a_smaller_case_is_the_same_one_with_the_rest_left_out():
+    small = replace(LARGE, tokens=3, width=2, groups=1, out=2, samples=(1,))
+    layer, part = layer_of(LARGE), layer_of(small)
+    assert torch.equal(part.query, layer.query[:2, :, :2])
+    assert torch.equal(part.key, layer.key[:1, :, :2])
+    assert torch.equal(part.output, layer.output[:2, :2])
+    assert torch.equal(measures_of(small, part).points[0], measures_of(LARGE, layer).points[1, :3, :2])
+
+
+def test_stored_precision_rounds_the_weights_and_keeps_them():
+    exact, stored = layer_of(LARGE), layer_of(replace(LARGE, stored="bfloat16"))
+    assert stored.dtype == torch.float32
+    assert torch.equal(stored.query, exact.query.bfloat16().float())
+    assert not torch.equal(stored.query.double(), exact.query)
+
+
+@pytest.mark.parametrize("points", ["constant", "repeated", "one_far", "adversarial", "normal"])
+@pytest.mark.parametrize("masses", ["uniform", "unequal", "extreme", "padded"])
+def test_measures_are_measures(points, masses):
+    case = replace(LARGE, points=points, masses=masses)
+    found = measures_of(case, layer_of(case))
+    assert found.points.shape == (2, 7, 4)
+    assert torch.allclose(found.masses.sum(-1), torch.ones(2).double())
+    if points == "constant":
+        assert bool((found.points == found.points[:, :1]).all())
+
+
+def test_zero_weights_attend_evenly_and_alike_heads_are_alike():
+    assert float(layer_of(replace(LARGE, weights="zero")).query.abs().max()) == 0
+    alike = layer_of(replace(LARGE, weights="alike"))
+    assert torch.equal(alike.query[0], alike.query[-1])
+    assert int(torch.linalg.matrix_rank(layer_of(replace(LARGE, weights="one_row")).query[0])) == 1
+
+
+def test_every_attack_and_budget_drawn_is_known():
+    for case in map(drawn, range(300)):
+        assert case.attack in ATTACKS
+        assert budget_of(case).kind == case.budget
