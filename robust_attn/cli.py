@@ -79,12 +79,14 @@ def run_command_line() -> ExitStatus:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     outcomes: list[Outcome] = []
+    begun: list[DictConfig] = []
     token = uuid.uuid4().hex
     SweepPlace.folders.clear()
     try:
         request = _take_request()
 
         def job(config: DictConfig) -> float | None:
+            begun.append(config)
             if HydraConfig.get().mode is RunMode.MULTIRUN:
                 return _run_sweep_job(config, request, token)
             outcomes.append(_run_job(config))
@@ -98,6 +100,8 @@ def run_command_line() -> ExitStatus:
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
+        if isinstance(error, OSError) and error.filename and not begun:  # Hydra makes the run folder before it calls the job
+            return _refuse(f"The run folder {error.filename} cannot be written: {error.strerror}.")
         return _fail(_failure(error))
     finally:
         outcomes += [outcome for folder in SweepPlace.folders for outcome in collect_outcomes(folder, token)]

@@ -13,6 +13,7 @@ from robust_attn.background import in_background
 from robust_attn.closing import close, summary_of
 from robust_attn.config import Settings
 from robust_attn.experiments.outcome import outcome_of
+from robust_attn.home import without_home
 from robust_attn.progress import RunBars
 from robust_attn.record import worst_verdict
 from robust_attn.run_folder import RunFolder
@@ -38,7 +39,7 @@ def execute(
     outcome, state = Outcome(ExitStatus.FAILED, "stopped before it ended"), RunState.FAILED
     trouble = None
     try:
-        tracker.start(path, config, path.name, sweep)
+        tracker.start(path, without_home(config), path.name, sweep)
         _record_all(settings, folder, records, tracker=tracker, console=console)
         outcome, state = _judged(records), RunState.COMPLETE
     except UserError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from robust_attn.attacks.attack import Attack
 from robust_attn.attacks.discrete import RepeatTokens
 from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.measure import TokenMeasure
@@ -25,6 +26,7 @@ from robust_attn.data.source import Gaussian, read_inputs
 from robust_attn.environment import environment
 from robust_attn.experiments.adversarial_layer import AdversarialLayer
 from robust_attn.experiments.tightness import Tightness
+from robust_attn.memory import require_memory
 from robust_attn.models import AttentionModel, load_model
 from robust_attn.pipeline import (
     CertificateOptions,
@@ -167,8 +169,10 @@ def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]
     match settings.task["name"]:
         case "attack":
             attack, budget = attack_from(settings.attack), budget_from(settings.budget, job.layer)
+            require_memory(*size_of_certificates(attack, *job.inputs.masses.shape), job.layer.heads)
             yield from attack_records(job, attack, budget, options, seed=seed)
         case "certify":
+            require_memory(*job.inputs.masses.shape, job.layer.heads)
             budget = budget_from(settings.budget, job.layer)
             heads, tolerance = settings.task["heads"], settings.task["tolerance"]
             yield from certify_records(job, budget, options, heads=heads, seed=seed, tolerance=tolerance)
@@ -184,6 +188,11 @@ def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]
             yield from AdversarialLayer(settings.task["lengths"], settings.task["radius"]).records(job)
         case other:
             raise UserError(f"There is no task {other!r}.")
+
+
+def size_of_certificates(attack: Attack, samples: int, tokens: int) -> tuple[int, int]:
+    """How many samples are certified at once, and with how many atoms each at most."""
+    return 1 if attack.own_radius else samples, attack.copies * tokens
 
 
 def _radius(settings: Settings, job: LayerJob) -> float:

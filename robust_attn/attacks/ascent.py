@@ -155,8 +155,11 @@ def repeated(measure: TokenMeasure, count: int) -> TokenMeasure:
 
 
 def _begun(objective: Objective, base: TokenMeasure, budget: Budget, start: Tensor) -> _Summit:
+    """At the starts; where one is not finite, at the tokens themselves, and what has no value is below everything."""
     place = budget.project(start, base)
+    place = torch.where(wide(torch.isfinite(place).flatten(-2).all(-1)), place, 0.0)
     value, gradient = objective(place)
+    value = torch.where(torch.isnan(value), -torch.inf, value)
     return _Summit(place, value, gradient, value[..., None])
 
 

@@ -10,7 +10,14 @@ import torch
 from robust_attn.attacks.ascent import ascend_all
 from robust_attn.attacks.attack import Attack, Proposal
 from robust_attn.attacks.head_starts import divided_starts
-from robust_attn.attacks.starts import move_starts, nearly_linear, singular_directions, spent, strongest
+from robust_attn.attacks.starts import (
+    STARTING_GRADIENTS,
+    move_starts,
+    nearly_linear,
+    singular_directions,
+    spent,
+    strongest,
+)
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import ScaledJacobian
@@ -57,4 +64,4 @@ class Move(Attack):
         else:
             starts = torch.cat((starts, divided_starts(layer, measure, budget, generator)))
         best = ascend_all(layer, measure, budget, starts, steps=self.steps)
-        return Proposal(measure, measure.points + best.displacement, best.history, best.gradients)
+        return Proposal(measure, measure.points + best.displacement, best.history, STARTING_GRADIENTS + best.gradients)

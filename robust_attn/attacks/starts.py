@@ -21,6 +21,8 @@ INFLUENTIAL = 6
 CONCENTRATED = 3
 """... those that change it most when they get the whole budget are starts of a move."""
 POWER_STEPS = 1
+STARTING_GRADIENTS = LANCZOS_STEPS + 1 + INFLUENTIAL * POWER_STEPS
+"""What the starts of a move cost, with a jvp and a vjp together counted as a gradient."""
 LINEAR = 0.02
 """Relative difference up to which an output change counts as that of the derivative."""
 

@@ -20,7 +20,8 @@ from robust_attn.config.checks import (
     chosen_layers,
     one_of,
 )
-from robust_attn.config.schema import SCHEMAS
+from robust_attn.config.schema import SCHEMAS, BudgetSchema, CertificateSchema, ModelSchema, RunSchema
+from robust_attn.types import UserError
 
 DTYPES = ("float64", "float32")
 DEVICES = ("auto", "cpu")
@@ -59,9 +60,27 @@ def plain(config: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
+def _check_names(values: dict[str, Any]) -> None:
+    """Nothing beside what the schemas know: Hydra's + adds any key, `_target_` among them, and a file can too."""
+    groups: dict[str, Any] = {"": RunSchema, "model.": ModelSchema, "budget.": BudgetSchema}
+    groups["certificate."] = CertificateSchema
+    for group in ("task", "data", "attack", "tracker"):
+        chosen = "torchattacks" if "suite" in values[group] else values[group].get("name")
+        groups[f"{group}."] = SCHEMAS[f"schema/{group}"].get(str(chosen))
+    for prefix, schema in groups.items():
+        known = set(schema.__dataclass_fields__) if schema is not None else set()
+        given = values[prefix.removesuffix(".")] if prefix else values
+        unknown = sorted(str(name) for name in given if name not in known)
+        if schema is not None and unknown:
+            raise UserError(
+                f"There is no setting {prefix + unknown[0]!r}; python -m robust_attn --cfg job lists them all."
+            )
+
+
 def settings_from(config: DictConfig) -> Settings:
     """Validated settings, or a UserError of one sentence that says what was expected and what came."""
     values = plain(config)
+    _check_names(values)
     for name in ("tokens", "samples"):
         at_least(name, values[name], 1)
     one_of("dtype", values["dtype"], DTYPES)

@@ -25,9 +25,11 @@ def convert_gguf(gguf_file: Path) -> None:
     try:
         # The reader of GGUF has a progress bar of its own that nothing but stderr itself can switch off.
         with redirect_stderr(io.StringIO()), quiet_transformers(), torch.random.fork_rng(devices=[]):
-            tokenizer = library.AutoTokenizer.from_pretrained(folder, gguf_file=name, local_files_only=True)
+            tokenizer = library.AutoTokenizer.from_pretrained(
+                folder, gguf_file=name, local_files_only=True, trust_remote_code=False
+            )
             model = library.AutoModelForCausalLM.from_pretrained(
-                folder, gguf_file=name, dtype=torch.float32, local_files_only=True
+                folder, gguf_file=name, dtype=torch.float32, local_files_only=True, trust_remote_code=False
             )
             weights = {key: tensor.contiguous() for key, tensor in model.model.state_dict().items()}
             save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

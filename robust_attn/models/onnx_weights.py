@@ -27,9 +27,13 @@ def convert_onnx(onnx_file: Path) -> None:
     encoder = _under(tensors, ENCODER_PREFIX)
     classifier = _under(tensors, CLASSIFIER_PREFIX)
     folder = onnx_file.parent
+    try:
+        configuration = _config(encoder)
+    except (KeyError, ValueError, IndexError) as error:
+        raise UserError(f"{onnx_file.name} does not hold the weights of the detector: {reason(error)}") from error
     save_file(encoder, folder / "model.safetensors", metadata={"format": "pt"})
     save_file(classifier, folder / "classifier.safetensors", metadata={"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(_config(encoder), indent=1), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(configuration, indent=1), encoding="utf-8")
     onnx_file.unlink()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from robust_attn.home import without_home
 from robust_attn.models import folder as folders
 from robust_attn.models import hub
 from robust_attn.models.cache import cache_folder, is_intact, kept_folder, recorded_digests
@@ -105,7 +106,7 @@ def _from_folder(spec: ModelSpec, given: str) -> ResolvedWeights:
         raise UserError(f"{spec.name} has random weights only, it cannot take weights from {given}")
     path = Path(given).expanduser()
     folders.check_folder(path, spec.architecture)
-    return ResolvedWeights(WeightsOrigin(f"folder:{given}", folders.digests(path)), path)
+    return ResolvedWeights(WeightsOrigin(f"folder:{without_home(given)}", folders.digests(path)), path)
 
 
 def _from_snapshot(spec: ModelSpec, snapshot: hub.Snapshot) -> ResolvedWeights:

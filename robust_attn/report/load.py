@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from robust_attn.home import without_home
 from robust_attn.types import UserError
 
 RECORDS = "records.jsonl"
@@ -41,8 +42,8 @@ def load_run(folder: Path) -> Run:
     if not folder.is_dir():
         raise UserError(f"there is no run folder at {folder}; expected a folder with {RECORDS} or {SUMMARY}.")
     records, damaged = _records(folder / RECORDS)
-    overrides = _yaml(folder / ".hydra" / "overrides.yaml")
-    config = _yaml(folder / ".hydra" / "config.yaml")
+    overrides = without_home(_yaml(folder / ".hydra" / "overrides.yaml"))
+    config = without_home(_yaml(folder / ".hydra" / "config.yaml"))
     return Run(
         folder=folder,
         records=records,

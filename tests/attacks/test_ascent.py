@@ -34,3 +34,15 @@ def test_the_order_of_starts_keeps_the_best():
     best = ascend_all(layer, measure, budget, starts, steps=20)
     for start in starts:
         assert (best.output_change >= ascend(layer, measure, budget, start, steps=0).output_change).all()
+
+
+def test_a_start_that_is_no_number_begins_at_the_tokens_and_harms_no_other():
+    """Found by the soundness campaign (seed 100193): overflow in float32 made starts NaN, and the points with them."""
+    layer, measure, budget = random_layer(Case(), generator(0)), random_measure(Case(), generator(1)), Wasserstein(0.5)
+    good = budget.sample(measure, generator(2))
+    broken = good.clone()
+    broken[0, 1, 2] = torch.nan
+    found = ascend(layer, measure, budget, broken, steps=5)
+    assert torch.isfinite(found.displacement).all()
+    both = ascend_all(layer, measure, budget, torch.stack((broken, good)), steps=5)
+    assert (both.output_change >= ascend_all(layer, measure, budget, good[None], steps=5).output_change * 0.999).all()

@@ -1,0 +1,61 @@
+"""How much memory certificates will take, asked before the work: the kernel ends a process without a word."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from robust_attn.types import UserError
+
+MATRICES = 80
+"""Matrices of atoms by atoms that bounds at four radii hold at once; measured, see docs/trust.md."""
+PAIR_BYTES, BLOCK_BYTES = 800, 17 * 10**8
+"""Beside them, per head and pair of atoms; blocks of rows keep the sum of it below a limit. Measured too."""
+MEMORY_INFO = Path("/proc/meminfo")
+LIMITS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
+)
+
+
+def certificate_bytes(samples: int, atoms: int, heads: int) -> int:
+    """An estimate for attacking and certifying a layer at so many samples with so many atoms each, in float64."""
+    pairs = samples * atoms**2
+    return MATRICES * 8 * pairs + min(PAIR_BYTES * heads * pairs, BLOCK_BYTES)
+
+
+def require_memory(samples: int, atoms: int, heads: int) -> None:
+    """Refuse what will not fit, in one sentence that says what to change; pass in silence where nothing is known."""
+    needed, available = certificate_bytes(samples, atoms, heads), available_bytes()
+    if available is not None and needed > available:
+        raise UserError(
+            f"Certificates of {samples} samples with {atoms} atoms each take about {needed / 1e9:.1f} GB, but "
+            f"{available / 1e9:.1f} GB are free: take fewer samples (memory grows in proportion) or tokens (with their "
+            f"square)."
+        )
+
+
+def available_bytes() -> int | None:
+    """What the machine and the process's control group leave; None where neither says."""
+    known = [value for value in (_machine(), *(_left(*pair) for pair in LIMITS)) if value is not None]
+    return min(known, default=None)
+
+
+def _machine() -> int | None:
+    for line in _text(MEMORY_INFO).splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _left(limit: Path, used: Path) -> int | None:
+    """Of a control group; `max` stands for no limit."""
+    most, now = _text(limit).strip(), _text(used).strip()
+    return max(int(most) - int(now), 0) if most.isdecimal() and now.isdecimal() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii") if os.name == "posix" else ""
+    except (OSError, ValueError):
+        return ""
