@@ -1,4 +1,4 @@
-"""Numbers at the edge: large logits, nothing to attend by, equal tokens, no radius, too much radius, stored precisions."""
+"""Numbers at the edge: large logits, zero weights, equal tokens, no radius or too much, stored precisions."""
 
 import math
 from dataclasses import replace

