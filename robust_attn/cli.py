@@ -100,7 +100,7 @@ def run_command_line() -> ExitStatus:
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        if isinstance(error, OSError) and error.filename and not begun:  # Hydra makes the run folder before it calls the job
+        if isinstance(error, OSError) and error.filename and not begun:  # Hydra makes the folder before the job
             return _refuse(f"The run folder {error.filename} cannot be written: {error.strerror}.")
         return _fail(_failure(error))
     finally:

@@ -166,13 +166,14 @@ def _inputs(
 
 def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]]:
     options, seed = CertificateOptions(**settings.certificate), settings.seed
+    samples, tokens = job.inputs.masses.shape
     match settings.task["name"]:
         case "attack":
             attack, budget = attack_from(settings.attack), budget_from(settings.budget, job.layer)
-            require_memory(*size_of_certificates(attack, *job.inputs.masses.shape), job.layer.heads)
+            require_memory(*size_of_certificates(attack, samples, tokens), job.layer.heads)
             yield from attack_records(job, attack, budget, options, seed=seed)
         case "certify":
-            require_memory(*job.inputs.masses.shape, job.layer.heads)
+            require_memory(samples, tokens, job.layer.heads)
             budget = budget_from(settings.budget, job.layer)
             heads, tolerance = settings.task["heads"], settings.task["tolerance"]
             yield from certify_records(job, budget, options, heads=heads, seed=seed, tolerance=tolerance)
