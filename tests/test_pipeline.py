@@ -3,10 +3,12 @@ import math
 import pytest
 import torch
 
-from robust_attn.attacks.mass_split import MassSplit
+from robust_attn.attacks.duplicate import Duplicate
+from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.bounds.bound import Bound, Side
 from robust_attn.budget import Wasserstein
+from robust_attn.certificate import Certificate
 from robust_attn.pipeline import (
     CertificateOptions,
     LayerJob,
@@ -14,6 +16,7 @@ from robust_attn.pipeline import (
     ball_bounds,
     ball_verdict,
     certify_records,
+    either,
     generator_for,
     head_job,
     heading,
@@ -51,6 +54,39 @@ def test_split_measures_are_certified_with_the_constant_of_copies():
     assert split["copies"] == 2
     assert split["motion"]["parts"] == [2, 2]
     assert max(split["motion"]["rms"]) > 0
+
+
+def test_a_sliver_is_certified_as_its_measure_and_as_any_measure_near():
+    """Both certificates hold, so the smaller one counts, and what was observed lies below it."""
+    sliver = MassSplit(steps=10, masses=Masses.SLIVER)
+    records = list(attack_records(job(), sliver, Wasserstein(0.05), CertificateOptions(), seed=0))
+    assert [record["sample"] for record in records] == [0, 1]
+    for record in records:
+        names = [bound["name"] for bound in record["bounds"]]
+        assert {"local.second_order", "split.hull", "split.mean_field"} <= set(names)
+        able = [bound["output_change"] for bound in record["bounds"] if bound["applies"] and not bound["comparator"]]
+        assert record["certified"]["output_change"] in able
+        assert record["observed"]["output_change"] <= record["certified"]["output_change"]
+        assert record["verdict"] in ("HOLDS", "VACUOUS")
+        assert record["lightest_mass"] < 1 / record["tokens"]
+
+
+def test_samples_with_a_radius_of_their_own_are_attacked_one_by_one():
+    records = list(attack_records(job(), Duplicate(), Wasserstein(0.0), CertificateOptions(), seed=0))
+    assert [record["sample"] for record in records] == [0, 1]
+    assert len({record["budget"]["radius"] for record in records}) == 2
+    assert all(record["verdict"] in ("HOLDS", "VACUOUS") for record in records)
+    assert all(record["observed"]["input_change"] <= record["budget"]["radius"] for record in records)
+
+
+def test_of_two_certificates_the_smaller_counts_unless_one_is_unknown():
+    first, second, unknown = (
+        Certificate(name, change, 0.0, (Bound(name, 0.0, change, Scope.GLOBAL),))
+        for name, change in (("a", 2.0), ("b", 1.0), ("c", math.nan))
+    )
+    assert either(first, second).bound == "b"
+    assert [bound.name for bound in either(first, second).bounds] == ["a", "b"]
+    assert math.isnan(either(second, unknown).output_change)
 
 
 def test_heads_are_certified_one_by_one():
