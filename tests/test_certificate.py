@@ -20,7 +20,7 @@ from robust_attn.types import Scope, Verdict
 from tests.cases import CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 
-@settings(max_examples=70)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
     index=st.integers(0, len(CASES) - 1),
@@ -42,7 +42,7 @@ def test_no_attack_exceeds_any_bound_that_applies(seed, index, kind, log_radius,
         assert certificate.output_change <= certificate.named(HULL).output_change
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10**6), index=st.integers(0, len(CASES) - 1), log_radius=st.floats(-5, 1))
 def test_no_split_exceeds_the_certificate_of_the_split_measure(seed, index, log_radius):
     case, budget = CASES[index], Wasserstein(10**log_radius)
@@ -162,7 +162,7 @@ def test_a_sample_that_is_not_finite_leaves_the_others_alone():
 
 
 @given(seed=st.integers(0, 10**6), index=st.integers(0, len(CASES) - 1), log_radius=st.floats(-4, 1))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_looking_along_the_path_never_costs(seed, index, log_radius):
     """The path's sums are at most eps |D|_ball and eps^2 / 2 H(eps), the values at its end."""
     case, budget = CASES[index], Wasserstein(10**log_radius)
@@ -203,7 +203,7 @@ def test_second_order_with_confidence_is_the_given_constant_plus_the_same_curvat
     assert bound.failure_probability == 1e-9
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 10**6),
     index=st.integers(0, len(CASES) - 1),

@@ -97,7 +97,7 @@ def test_nair_with_a_rotation_by_hand():
     assert constant(found) == pytest.approx(1 + 9 * math.sqrt(2) / 2, rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 500),
     index=st.integers(0, len(CASES) - 1),
@@ -231,7 +231,7 @@ def l2_attention(layer: AttentionLayer, points: torch.Tensor) -> torch.Tensor:
     return torch.stack(outputs).sum(0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 300), n=st.integers(1, 6), spread=st.sampled_from([0.1, 1.0, 3.0, 20.0]))
 def test_kim_dominates_the_map_it_speaks_of(seed, n, spread):
     """Held against the derivative of L2 attention itself, because the formula comes from memory."""

@@ -53,6 +53,7 @@ def kill_in_the_middle_of_job_two(sweep: Path) -> None:
     process.wait()
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_resumed_has_the_records_of_an_undisturbed_one(tmp_path):
     """Jobs 0 and 1 were finished, 2 was under way, 3 had not begun: exactly 2 and 3 run, and nothing is lost."""
     sweep = tmp_path / "killed"
