@@ -77,7 +77,7 @@ def evaluation_error(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tens
     """
     unit = torch.finfo(layer.dtype).eps
     radius = measure.radius[..., None]
-    groups = [layer.group_of(head) for head in range(layer.heads)]
+    groups = layer.head_groups
     query = layer.query.norm(dim=(-2, -1)) * radius + layer.query_bias.norm(dim=-1)
     key = layer.key[groups].norm(dim=(-2, -1)) * radius + layer.key_bias[groups].norm(dim=-1)
     value = layer.value[groups].norm(dim=(-2, -1)) * radius * layer.output.norm(dim=(-2, -1))

@@ -9,6 +9,7 @@ queries of its heads look for, because what is not looked at is not picked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from robust_attn.attacks.starts import spent, strongest
-from robust_attn.attention.jacobian import LayerJacobian
+from robust_attn.attention.jacobian import LayerJacobian, pull_keys
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
@@ -51,7 +52,9 @@ def divided_starts(
         return measure.points.new_zeros(0, *measure.points.shape)
     divisions = sorted(_divisions(layer, generator), key=lambda division: -division.gain)[:DIVISIONS]
     at = layer.linearize(measure)
-    fields = [field for division in divisions for field in _fields(at, division)]
+    received = (at.attention() * measure.masses[..., None, :, None]).sum(-2)
+    keys = _sought(at)
+    fields = [field for division in divisions for field in _fields(at, division, received, keys)]
     roots = budget.weights(measure).sqrt()[..., None]
     pairs = (spent(budget, measure, roots * torch.stack(pair)) for pair in fields)
     return torch.cat([strongest(layer, measure, budget, pair, 1) for pair in pairs])
@@ -66,7 +69,7 @@ def _division(layer: AttentionLayer, head: int, aim: Float[Tensor, "out"]) -> Di
     """Power iteration on B_S B_S^T + B_h B_h^T."""
     for _ in range(POWER_STEPS):
         others, alone = _pulled(layer, head, aim)
-        moved = _moved(layer, others) - _moved(layer, others, head) + _moved(layer, alone, head)
+        moved = _moved(layer, others, range(layer.heads)) + _moved(layer, alone - others, [head])
         size = moved.norm()
         aim = moved / size.clamp_min(torch.finfo(size.dtype).tiny)
     others, alone = _pulled(layer, head, aim)
@@ -75,25 +78,24 @@ def _division(layer: AttentionLayer, head: int, aim: Float[Tensor, "out"]) -> Di
 
 def _pulled(layer: AttentionLayer, head: int, aim: Float[Tensor, "out"]) -> tuple[Tensor, Tensor]:
     """B_S^T and B_h^T of an output."""
-    groups = [layer.group_of(index) for index in range(layer.heads)]
-    each = ((aim @ layer.output)[:, None] @ layer.value[groups])[:, 0]
+    each = ((aim @ layer.output)[:, None] @ layer.value[layer.head_groups])[:, 0]
     return each.sum(0) - each[head], each[head]
 
 
-def _moved(layer: AttentionLayer, place: Float[Tensor, "d"], head: int | None = None) -> Float[Tensor, "out"]:
-    """sum_h B_h x over all heads, or of one."""
-    heads = list(range(layer.heads)) if head is None else [head]
-    groups = [layer.group_of(index) for index in heads]
-    values = layer.value[groups] @ place
-    return (layer.output[heads] @ values[..., None])[..., 0].sum(0)
+def _moved(layer: AttentionLayer, place: Float[Tensor, "d"], heads: Sequence[int]) -> Float[Tensor, "out"]:
+    """sum_h B_h x over these heads."""
+    values = layer.value[[layer.group_of(head) for head in heads]] @ place
+    return (layer.output[list(heads)] @ values[..., None])[..., 0].sum(0)
 
 
-def _fields(at: LayerJacobian, division: Division) -> list[tuple[Tensor, Tensor]]:
+def _fields(
+    at: LayerJacobian,
+    division: Division,
+    received: Float[Tensor, "*batch heads n"],
+    keys: Float[Tensor, "*batch heads n d"],
+) -> list[tuple[Tensor, Tensor]]:
     """For every second token the displacements with values one way and the other; keys always the same way."""
-    attention, rows = at.attention(), at.measure.masses[..., None, :, None]
-    received = (attention * rows).sum(-2)
     first = received.sum(-2).argmax(-1)
-    keys = _sought(at)
     own = keys[..., division.head, :, :]
     fields = []
     for second in _partners(at, received[..., division.head, :], first):
@@ -121,14 +123,8 @@ def _partners(
 
 def _sought(at: LayerJacobian) -> Float[Tensor, "*batch heads n d"]:
     """Per head the unit direction in which a token at each position draws the mean query."""
-    layer = at.layer
     mean = (at.measure.masses[..., None, :, None] * at.projections.q).sum(-2, keepdim=True)
-    aims = mean.expand(at.projections.q.shape)
-    if layer.rotary is not None:
-        aims = layer.rotary.rotate_back(aims, at.measure.positions)
-    groups = [layer.group_of(index) for index in range(layer.heads)]
-    keys = aims @ layer.key[groups]
-    return keys / keys.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(keys.dtype).tiny)
+    return _units(pull_keys(at.layer, at.measure.positions, mean.expand(at.projections.q.shape)))
 
 
 def _placed(
@@ -136,5 +132,8 @@ def _placed(
 ) -> Float[Tensor, "*batch n d"]:
     """A displacement of one token of each sample: along `way`, and as far along the keys sought there."""
     only = torch.nn.functional.one_hot(token, keys.shape[-2]).to(keys.dtype)[..., None]
-    unit = keys / keys.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(keys.dtype).tiny)
-    return only * (way + KEY_PART * way.norm() * unit)
+    return only * (way + KEY_PART * way.norm() * _units(keys))
+
+
+def _units(field: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    return field / field.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(field.dtype).tiny)

@@ -17,6 +17,7 @@ from torch import Tensor
 from robust_attn.attacks.ascent import Objective, climb
 from robust_attn.attacks.copies import query_blocks
 from robust_attn.attacks.sliver_field import SliverField
+from robust_attn.attention.jacobian import pull_keys
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, PerToken
@@ -114,11 +115,8 @@ class _Search:
         layer, q = at.layer, at.projections.q
         mean = (self.tokens.masses[:, None] * q).sum(-2)
         top = torch.linalg.svd(q, full_matrices=False).Vh[:, 0]
-        aims = torch.stack((mean, top, -top), dim=1)[:, :, None].expand(-1, -1, self.tokens.length, -1)
-        if layer.rotary is not None:
-            aims = layer.rotary.rotate_back(aims, self.tokens.positions.expand(aims.shape[0], -1))
-        groups = [layer.group_of(head) for head in range(layer.heads)]
-        pulled = aims @ layer.key[groups][:, None]
+        aims = torch.stack((mean, top, -top))[:, :, None].expand(-1, -1, self.tokens.length, -1)
+        pulled = pull_keys(layer, self.tokens.positions.expand(aims.shape[0], -1), aims).transpose(0, 1)
         together = pulled[:, :1].sum(0, keepdim=True)
         directions = torch.cat((pulled.flatten(0, 1), together.flatten(0, 1))).transpose(0, 1)
         return self.horizon * directions / directions.norm(dim=-1, keepdim=True).clamp_min(1e-300)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
@@ -165,6 +165,14 @@ def pull_queries(
     """The transpose of `project_queries`."""
     dq = cotangent if layer.rotary is None else layer.rotary.rotate_back(cotangent, measure.positions)
     return dq.transpose(-2, -3).flatten(-2) @ layer.query.flatten(0, 1)
+
+
+def pull_keys(
+    layer: AttentionLayer, positions: Int[Tensor, "*batch n"], cotangent: Float[Tensor, "*batch heads n width"]
+) -> Float[Tensor, "*batch heads n d"]:
+    """The transpose of each head's keys by itself, not summed over heads: where a token draws what looks that way."""
+    dk = cotangent if layer.rotary is None else layer.rotary.rotate_back(cotangent, positions)
+    return dk @ layer.key[layer.head_groups]
 
 
 def pull_projections(

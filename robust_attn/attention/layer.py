@@ -108,6 +108,11 @@ class AttentionLayer:
         """The key/value group that `head` reads."""
         return head // (self.heads // self.groups)
 
+    @property
+    def head_groups(self) -> list[int]:
+        """The group that each head reads: `layer.key[layer.head_groups]` has one entry per head."""
+        return [self.group_of(head) for head in range(self.heads)]
+
     def __call__(self, measure: TokenMeasure) -> Float[Tensor, "*batch n out"]:
         """The output of every atom of the measure."""
         from robust_attn.attention.jacobian import LayerJacobian

@@ -196,7 +196,7 @@ def logit_motion(at: AtTokens) -> Float[Tensor, "heads"]:
         queries = norms.interaction * weighted_norm + norms.key_slope_at_zero * root.norm()
         return norms.interaction * at.token_norm + queries
     parts, scale = at.linear.projections, abs(layer.scale * layer.rotary.scaling)
-    groups = [layer.group_of(head) for head in range(layer.heads)]
+    groups = layer.head_groups
     through_queries = norm_upper(layer.query) * norm_upper(parts.k)
     return scale * (through_queries + norm_upper(layer.key)[groups] * norm_upper(root * parts.q))
 
@@ -204,7 +204,7 @@ def logit_motion(at: AtTokens) -> Float[Tensor, "heads"]:
 def _largest_query(at: AtTokens) -> Float[Tensor, "heads"]:
     """max_i |A_h x_i| of every head."""
     layer = at.linear.layer
-    groups = [layer.group_of(head) for head in range(layer.heads)]
+    groups = layer.head_groups
     images = layer.scale * (at.linear.measure.points @ layer.query.transpose(-1, -2)) @ layer.key[groups]
     return images.norm(dim=-1).amax(-1)
 

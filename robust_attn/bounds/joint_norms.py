@@ -31,7 +31,7 @@ class JointNorms:
 def joint_norms(layer: AttentionLayer) -> JointNorms:
     """The norms of one layer; four singular value decompositions of the layer's width."""
     layer = layer.to(torch.float64)
-    groups = [layer.group_of(head) for head in range(layer.heads)]
+    groups = layer.head_groups
     value = layer.value[groups]
     stretch = 1.0 if layer.rotary is None else layer.rotary.scaling**2
     return JointNorms(

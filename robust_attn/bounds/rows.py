@@ -104,7 +104,7 @@ def _key_grams(
     layer: AttentionLayer, measure: TokenMeasure, queries: Tensor
 ) -> Float[Tensor, "*batch rows columns heads heads"]:
     """Inner products between heads of g_ij = ds_ij/dx_j; one column for all j without rotation, else one for each."""
-    groups = [layer.group_of(head) for head in range(layer.heads)]
+    groups = layer.head_groups
     keys = layer.scale * layer.key[groups]
 
     def gram(turned: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ class Near:
 def split_rows(layer: AttentionLayer, measure: TokenMeasure, *, support: float) -> SplitRows:
     """Everything at the atoms of one sample without padding, in float64; no rotary positions."""
     layer = replace(layer, key_bias=torch.zeros_like(layer.key_bias))  # softmax drops it
-    groups = [layer.group_of(head) for head in range(layer.heads)]
+    groups = layer.head_groups
     parts = project(layer, measure)
     logits = weighted_logits(layer, measure, parts, slice(None))
     log_p = logits.log_softmax(-1)

@@ -61,8 +61,6 @@ def all_charts(findings: Findings) -> tuple[Chart, ...]:
 def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
     """The page."""
     run = findings.run
-    shown = shown_first(findings.rows, ROWS_SHOWN)
-    settings = {key: value[:_CHARACTERS_SHOWN] for key, value in facts.flattened(run.config).items()}
     values: dict[str, Any] = {
         "findings": findings,
         "title": _title(run),
@@ -71,15 +69,28 @@ def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
         "weights_note": facts.weights_note(run),
         "tiles": tiles(findings),
         "run_has_records": bool(run.records),
+        "charts": [(chart, trusted(svg_text(chart))) for chart in charts],
+        "pictures": pictures_in(run.folder / "figures"),
+        "noun": facts.setting_of(run).noun,
+        "texts": facts.sample_texts(run),
+        "passages": findings.passages,
+        "passage_layer": _first_layer(findings),
+        **_table_values(findings),
+        **_origin_values(run),
+    }
+    return rendered("report.html.j2", values)
+
+
+def _table_values(findings: Findings) -> dict[str, Any]:
+    """What the tables, the ladders and the list of terms are made of."""
+    shown = shown_first(findings.rows, ROWS_SHOWN)
+    return {
         "terms": words.terms(
             checks=bool(findings.rows),
             norms=bool(findings.certificates),
             searches=bool(findings.searches),
             constants=bool(findings.constants),
         ),
-        "charts": [(chart, trusted(svg_text(chart))) for chart in charts],
-        "pictures": pictures_in(run.folder / "figures"),
-        "noun": facts.setting_of(run).noun,
         "attacked": any(row.attacked for row in findings.rows),
         "with_heads": any(row.head is not None for row in findings.rows),
         "ladder": _against_promise(findings.example),
@@ -91,16 +102,19 @@ def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
         "rows": shown,
         "hidden": len(findings.rows) - len(shown),
         "constants": findings.constants[:ROWS_SHOWN],
-        "texts": facts.sample_texts(run),
-        "passages": findings.passages,
-        "passage_layer": _first_layer(findings),
+    }
+
+
+def _origin_values(run: Run) -> dict[str, Any]:
+    """Where the results come from, and how to have them again."""
+    settings = {key: value[:_CHARACTERS_SHOWN] for key, value in facts.flattened(run.config).items()}
+    return {
         "settings": dict(list(settings.items())[:_SETTINGS_SHOWN]),
         "environment": _environment(run),
         "commit": (run.environment or {}).get("commit") or "",
         "command": facts.command_of(run),
         "folder": run.folder.resolve().name,
     }
-    return rendered("report.html.j2", values)
 
 
 def _against_promise(row: Row | None) -> list[tuple[Rung, float | None]]:

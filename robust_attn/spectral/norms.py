@@ -99,7 +99,7 @@ class HeadNorms:
 
 def head_norms(layer: AttentionLayer) -> HeadNorms:
     """The norms of every head of a layer."""
-    groups = [layer.group_of(head) for head in range(layer.heads)]
+    groups = layer.head_groups
     query, key, value = layer.query.double(), layer.key[groups].double(), layer.value[groups].double()
     query_bias, key_bias = layer.query_bias.double(), layer.key_bias[groups].double()
     if layer.rotary is None:

@@ -50,7 +50,7 @@ class _Reduced:
 
     @classmethod
     def of(cls, layer: AttentionLayer) -> _Reduced:
-        groups = [layer.group_of(head) for head in range(layer.heads)]
+        groups = layer.head_groups
         left = layer.stacked_output.T
         if left.shape[0] > left.shape[1]:
             left = torch.linalg.qr(left, mode="r").R

@@ -38,19 +38,16 @@ def smallest_flip(
     a flip is `known` already, the search begins below it, and never ends above it.
     """
     found, failed, tried = known, 0.0, 0
-    radius = min(start, largest) if known is None else known.radius / LEAP
-    while found is None or (failed == 0.0 and found.radius > start * SMALLEST):
-        attempt = flip_at(radius, found)
-        tried += 1
-        if attempt is None:
-            failed = radius
-        else:
-            found = attempt
-        if attempt is None and radius >= largest:
-            return Flip(None, tried)
-        radius = min(radius * LEAP, largest) if found is None else found.radius / LEAP
-    while failed > 0 and found.radius > failed * (1 + accuracy):
-        radius = math.sqrt(failed * found.radius)
+
+    def next_radius() -> float | None:
+        """The radius to try with what is known by now, None where nothing is left to learn."""
+        if found is None:
+            return None if failed >= largest else min(failed * LEAP if failed > 0 else start, largest)
+        if failed == 0:
+            return found.radius / LEAP if found.radius > start * SMALLEST else None
+        return math.sqrt(failed * found.radius) if found.radius > failed * (1 + accuracy) else None
+
+    while (radius := next_radius()) is not None:
         attempt = flip_at(radius, found)
         tried += 1
         if attempt is None:

@@ -92,15 +92,25 @@ def test_third_moment_of_the_query_dominates(seed, length, sharpness):
     assert (moments <= z * d.square().sum(-1) * (1 + 1e-9) + 1e-15).all()
 
 
-@given(seed=st.integers(0, 10**6), index=CASE)
-def test_terms_on_keys_alone_dominate_where_only_the_keys_move(seed, index):
-    """d_i = 0: f'' of row i is sum_h 2 Cov(V d, c) + E[(u - m)(c - c_bar)^2], at most sum_j (c_ij + z_ij) |d_j|^2."""
-    layer, measure = random_layer(CASES[index], generator(seed)), random_measure(CASES[index], generator(seed + 1))
+def case_of(seed, index):
+    return random_layer(CASES[index], generator(seed)), random_measure(CASES[index], generator(seed + 1))
+
+
+def key_terms(layer, measure):
+    """Norms, the ball of radius zero, what is known in it, and both forms on the keys."""
     (data,) = row_blocks(layer, measure)
     norms, ball = head_norms(layer), ball_of(measure, Frobenius(0.0))
     at = inflated(norms, ball, data)
     keys = key_form(norms, ball, data, at, at.variance)
     thirds = key_form(norms, ball, data, at, third_keys(at, ball.inverse[..., None, None, :]))
+    return norms, ball, at, keys, thirds
+
+
+@given(seed=st.integers(0, 10**6), index=CASE)
+def test_terms_on_keys_alone_dominate_where_only_the_keys_move(seed, index):
+    """d_i = 0: f'' of row i is sum_h 2 Cov(V d, c) + E[(u - m)(c - c_bar)^2], at most sum_j (c_ij + z_ij) |d_j|^2."""
+    layer, measure = case_of(seed, index)
+    norms, _, at, keys, thirds = key_terms(layer, measure)
     coefficients = moving_values(norms, at, keys) + thirds
     displacement = torch.randn(measure.points.shape, generator=generator(seed + 2), dtype=torch.float64)
     displacement = displacement * measure.present[..., None]
@@ -113,12 +123,8 @@ def test_terms_on_keys_alone_dominate_where_only_the_keys_move(seed, index):
 @given(seed=st.integers(0, 10**6), index=CASE)
 def test_all_terms_together_dominate_row_by_row(seed, index):
     """With d_i too: own_i |d_i|^2, and the cross terms in either form, c_i |d_i| (.)^{1/2} by rows or by the matrix."""
-    layer, measure = random_layer(CASES[index], generator(seed)), random_measure(CASES[index], generator(seed + 1))
-    (data,) = row_blocks(layer, measure)
-    norms, ball = head_norms(layer), ball_of(measure, Frobenius(0.0))
-    at = inflated(norms, ball, data)
-    keys = key_form(norms, ball, data, at, at.variance)
-    thirds = key_form(norms, ball, data, at, third_keys(at, ball.inverse[..., None, None, :]))
+    layer, measure = case_of(seed, index)
+    norms, ball, at, keys, thirds = key_terms(layer, measure)
     rows, matrix = cross_terms(norms, ball, at, keys)
     displacement = torch.randn(measure.points.shape, generator=generator(seed + 2), dtype=torch.float64)
     displacement = displacement * measure.present[..., None]
