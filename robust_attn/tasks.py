@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from robust_attn.attacks.attack import Attack
+from robust_attn.attacks.baseline import NoAttack
 from robust_attn.attacks.discrete import RepeatTokens
 from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.measure import TokenMeasure
@@ -166,14 +167,13 @@ def _inputs(
 
 def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]]:
     options, seed = CertificateOptions(**settings.certificate), settings.seed
-    samples, tokens = job.inputs.masses.shape
-    match settings.task["name"]:
+    name, samples, tokens = settings.task["name"], *job.inputs.masses.shape
+    attack = attack_from(settings.attack) if name == "attack" else NoAttack()
+    require_memory(*size_of_certificates(attack, samples, tokens), job.layer.heads)
+    match name:
         case "attack":
-            attack, budget = attack_from(settings.attack), budget_from(settings.budget, job.layer)
-            require_memory(*size_of_certificates(attack, samples, tokens), job.layer.heads)
-            yield from attack_records(job, attack, budget, options, seed=seed)
+            yield from attack_records(job, attack, budget_from(settings.budget, job.layer), options, seed=seed)
         case "certify":
-            require_memory(samples, tokens, job.layer.heads)
             budget = budget_from(settings.budget, job.layer)
             heads, tolerance = settings.task["heads"], settings.task["tolerance"]
             yield from certify_records(job, budget, options, heads=heads, seed=seed, tolerance=tolerance)

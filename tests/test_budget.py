@@ -89,7 +89,7 @@ def test_moving_padding_is_outside():
 
 @pytest.mark.parametrize("budget", [kind(0.7) for kind in BUDGETS.values()], ids=lambda budget: budget.kind)
 def test_subnormal_gradients_give_numbers(budget):
-    """Gradients of 1e-310, as attention that has underflowed leaves them (benchmarks/soundness.py, seed 5005)."""
+    """Gradients of 1e-310, as attention that has underflowed leaves them (the first soundness campaign, seed 5005)."""
     measure = TokenMeasure.uniform(torch.zeros(1, 2, 2, dtype=torch.float64))
     gradient = torch.tensor([[[1e-310, 0.0], [0.0, 0.0]]], dtype=torch.float64)
     assert torch.isfinite(budget.steepest(gradient, measure)).all()

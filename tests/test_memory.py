@@ -50,6 +50,15 @@ def test_what_does_not_fit_is_refused_before_the_work(machine, tmp_path):
     assert summary["status"] == "failed"
 
 
+@pytest.mark.parametrize("task", ["certify", "lipschitz", "worst_case", "tightness", "adversarial_layer"])
+def test_every_task_on_layers_is_estimated_first(task, machine, tmp_path):
+    machine(available=10**4)
+    outcome, records, _, _ = run(tmp_path / "run", f"task={task}", "model=toy")
+    assert outcome.status is ExitStatus.WRONG_CONFIGURATION
+    assert "fewer samples" in outcome.message
+    assert records == []
+
+
 def test_memory_grows_with_samples_and_with_the_square_of_atoms():
     assert certificate_bytes(2, 100, 2) == 2 * certificate_bytes(1, 100, 2)
     assert certificate_bytes(1, 200, 2) == 4 * certificate_bytes(1, 100, 2)

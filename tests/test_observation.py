@@ -52,7 +52,7 @@ def test_points_that_are_not_numbers_give_nan_not_a_crash():
 def test_rounding_never_carries_points_out_of_the_budget(seed, kind, log_radius):
     """x + d is rounded: at |x| ~ 5 and radius 1e-6 the excess was 1e-10, enough to beat the hull of equal tokens.
 
-    (Found by benchmarks/soundness.py, seed 327, before points were shrunk to fit.)
+    (Found by the first soundness campaign, seed 327, before points were shrunk to fit.)
     """
     measure = random_measure(CASES[0], generator(seed), radius=5.0)
     layer, budget = random_layer(CASES[0], generator(seed + 1)), BUDGETS[kind](10**log_radius)
@@ -74,6 +74,6 @@ def test_evaluation_error_dominates_the_error_of_float32(seed, index, log_scale)
 
 
 def test_logits_of_thousands_are_not_taken_for_violations():
-    """benchmarks/soundness.py, seed 327: logits near 3000 carry 1e-12 into the weights, beyond 64 units of f."""
+    """the first soundness campaign, seed 327: logits near 3000 carry 1e-12 into the weights, beyond 64 units of f."""
     layer, measure = random_layer(CASES[0], generator(0), scale=30.0), random_measure(CASES[0], generator(1))
     assert (evaluation_error(layer, measure) >= 1e-12 * layer(measure).norm(dim=-1).amax(-1)).all()

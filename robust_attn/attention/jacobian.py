@@ -4,20 +4,22 @@ With P, q, k, v of one forward pass and o_i = sum_j P_ij v_j (theory sheet, sect
 
     do_i = sum_j P_ij dv_j + sum_j P_ij ds_ij v_j - (sum_j P_ij ds_ij) o_i,   ds_ij = scale (<dq_i, k_j> + <q_i, dk_j>)
 
-Attention weights are kept when they are small and otherwise recomputed from the stored normaliser of each row.
+Attention weights are kept when they are few and otherwise recomputed. Their rows sum to one to rounding whatever the
+size of the logits, because a row is divided by its own sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.mask import log_weight
+from robust_attn.attention.mask import log_weight, visible
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import Jacobian
 
@@ -44,7 +46,6 @@ class LayerJacobian(Jacobian):
     measure: TokenMeasure
     projections: Projections
     mean: Float[Tensor, "*batch heads n value_width"]
-    log_normalizer: Float[Tensor, "*batch heads n"]
     value: Float[Tensor, "*batch n out"]
     kept: tuple[Float[Tensor, "*batch heads _ n"], ...] | None
 
@@ -56,18 +57,15 @@ class LayerJacobian(Jacobian):
         parts = project(layer, measure)
         elements = parts.q[..., 0].numel() * measure.length
         keep = keep_attention and elements <= KEPT_ELEMENTS
-        means, normalizers, kept = [], [], []
+        means, kept = [], []
         for rows in row_blocks(parts, block):
-            logits = weighted_logits(layer, measure, parts, rows)
-            normalizer = logits.logsumexp(-1)
-            attention = _attention(logits, normalizer)
+            attention = _attention(layer, measure, parts, rows)
             means.append(attention @ parts.v)
-            normalizers.append(normalizer)
             if keep:
                 kept.append(attention)
         mean = torch.cat(means, dim=-2)
         value = merge_heads(layer, mean) + layer.offset
-        return cls(layer, measure, parts, mean, torch.cat(normalizers, dim=-1), value, tuple(kept) if keep else None)
+        return cls(layer, measure, parts, mean, value, tuple(kept) if keep else None)
 
     @property
     def domain(self) -> torch.Size:
@@ -94,12 +92,18 @@ class LayerJacobian(Jacobian):
                 yield rows, attention
             return
         for rows in row_blocks(self.projections, None):
-            logits = weighted_logits(self.layer, self.measure, self.projections, rows)
-            yield rows, _attention(logits, self.log_normalizer[..., rows])
+            yield rows, _attention(self.layer, self.measure, self.projections, rows)
 
     def attention(self) -> Float[Tensor, "*batch heads n n"]:
         """The attention matrices P of all heads, whole: n^2 numbers per head."""
         return torch.cat([block for _, block in self.attention_blocks()], dim=-2)
+
+    @cached_property
+    def log_normalizer(self) -> Float[Tensor, "*batch heads n"]:
+        """log sum_j m_j exp(s_ij) of every row, minus infinity for one that sees nobody."""
+        blocks = row_blocks(self.projections, None)
+        pieces = (weighted_logits(self.layer, self.measure, self.projections, rows).logsumexp(-1) for rows in blocks)
+        return torch.cat(list(pieces), dim=-1)
 
     def jvp(self, tangent: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n out"]:
         """How the output moves when the points move by `tangent`."""
@@ -235,7 +239,13 @@ def weighted_logits(
     return (parts.q[..., rows, :] * layer.scale) @ parts.k.transpose(-1, -2) + weight.unsqueeze(-3)
 
 
-def _attention(logits: Tensor, normalizer: Tensor) -> Tensor:
-    """Rows that see nobody (padding in front of everything) get weight zero instead of 0/0."""
-    finite = torch.where(normalizer == -torch.inf, torch.zeros_like(normalizer), normalizer)
-    return (logits - finite[..., None]).exp()
+def _attention(
+    layer: AttentionLayer, measure: TokenMeasure, parts: Projections, rows: slice
+) -> Float[Tensor, "*batch heads _ n"]:
+    """A block of rows of P. A row that sees nobody (padding in front of everything) is zero instead of 0/0."""
+    logits = weighted_logits(layer, measure, parts, rows)
+    sees_nobody = ~visible(layer.mask, measure.positions, measure.masses, rows).any(-1)
+    if not sees_nobody.any():
+        return logits.softmax(-1)
+    blind = sees_nobody[..., None, :, None]
+    return logits.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)

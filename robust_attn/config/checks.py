@@ -6,11 +6,20 @@ import math
 from typing import Any
 
 from robust_attn.attacks.torchattacks_table import checked_name
+from robust_attn.run_name import ATTACKS_WHOLE_MODEL
 from robust_attn.types import UserError
 
+DTYPES = ("float64", "float32", "bfloat16")
 SUPPORTS = ("auto", "tokens", "normalization")
 MASSES = ("equal", "sliver")
 WANDB_MODES = ("offline", "online", "disabled")
+
+
+def check_dtype(dtype: str, task: str) -> None:
+    """The precision of the model; layers of a bfloat16 model are searched in float32, a whole one could not be."""
+    one_of("dtype", dtype, DTYPES)
+    if dtype == "bfloat16" and task in ATTACKS_WHOLE_MODEL:
+        raise UserError(f"task={task} follows gradients through a whole model: dtype must be float64 or float32.")
 
 
 def check_certificate(values: dict[str, Any]) -> None:

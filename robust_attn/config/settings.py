@@ -13,6 +13,7 @@ from robust_attn.config.checks import (
     check_attack,
     check_budget,
     check_certificate,
+    check_dtype,
     check_sizes,
     check_task,
     check_tolerance,
@@ -23,7 +24,6 @@ from robust_attn.config.checks import (
 from robust_attn.config.schema import SCHEMAS, BudgetSchema, CertificateSchema, ModelSchema, RunSchema
 from robust_attn.types import UserError
 
-DTYPES = ("float64", "float32")
 DEVICES = ("auto", "cpu")
 
 
@@ -83,7 +83,7 @@ def settings_from(config: DictConfig) -> Settings:
     _check_names(values)
     for name in ("tokens", "samples"):
         at_least(name, values[name], 1)
-    one_of("dtype", values["dtype"], DTYPES)
+    check_dtype(values["dtype"], values["task"]["name"])
     one_of("device", values["device"], DEVICES)
     check_budget(values["budget"])
     check_attack(values["attack"])

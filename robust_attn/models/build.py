@@ -65,6 +65,19 @@ def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
     return _prepared(module, dtype)
 
 
+@contextmanager
+def in_float64(module: nn.Module) -> Iterator[None]:
+    """The same weights in float64 inside, and as they were afterwards."""
+    kept = {parameter: parameter.data for parameter in module.parameters()}
+    try:
+        for parameter, data in kept.items():
+            parameter.data = data.to(torch.float64)
+        yield
+    finally:
+        for parameter, data in kept.items():
+            parameter.data = data
+
+
 def tokenizer_in(folder: Path) -> Any | None:
     """The folder's tokenizer, None if it has no files of one."""
     from transformers import AutoTokenizer

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from robust_attn.models.build import pretrained_module, random_module, tokenizer_in
+from robust_attn.models.build import in_float64, pretrained_module, random_module, tokenizer_in
 from robust_attn.models.catalog import spec_of
 from robust_attn.models.model import AttentionModel
 from robust_attn.models.registry import adapter_for
-from robust_attn.models.selfcheck import TOLERANCES, checked_differences
+from robust_attn.models.selfcheck import COARSE, TOLERANCES, checked_differences
 from robust_attn.models.weights import WeightsOrigin, resolve
 from robust_attn.types import UserError
 
@@ -28,7 +28,7 @@ def load_model(
     seed: int = 0,
     sizes: Mapping[str, Any] | None = None,
 ) -> AttentionModel:
-    """A model of the catalog in evaluation mode on the CPU.
+    """A model of the catalog in evaluation mode on the CPU, its weights rounded to `dtype`.
 
     `weights` is auto, random, pretrained or a folder; `.origin` says what it came to. `seed` and `sizes` (keywords of
     the model's configuration) are for random weights. The global random state is left as it was.
@@ -47,7 +47,10 @@ def load_model(
 
 
 def checked_model(name: str, origin: WeightsOrigin, module: nn.Module, *, tokenizer: Any | None) -> AttentionModel:
-    """A module of any supported architecture with its layers taken out, if they do what the module does."""
+    """A module of any supported architecture with its layers taken out, if they do what the module does.
+
+    In bfloat16 that says little, so the same weights are compared in float64 before: there the maps must agree.
+    """
     config: Any = module.config
     adapter = adapter_for(config.model_type)
     attached = adapter.layers(module)
@@ -56,6 +59,10 @@ def checked_model(name: str, origin: WeightsOrigin, module: nn.Module, *, tokeni
     dtype = attached[0].weights.dtype
     shape, vocabulary, limit = _image_shape(config), getattr(config, "vocab_size", None), adapter.max_tokens(config)
     batch = _check_batch(shape, vocabulary, limit, dtype)
+    if dtype in COARSE:
+        with in_float64(module):
+            exact = _check_batch(shape, vocabulary, limit, torch.float64)
+            checked_differences(module, adapter.layers(module), exact, torch.float64)
     return AttentionModel(
         name=name,
         architecture=adapter.architecture,

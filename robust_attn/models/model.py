@@ -16,6 +16,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.models.adapter import AttachedLayer
 from robust_attn.models.hooks import watch
+from robust_attn.models.selfcheck import COARSE
 from robust_attn.models.weights import WeightsOrigin
 from robust_attn.types import UserError
 
@@ -57,17 +58,20 @@ class AttentionModel:
         return next(self.module.parameters()).dtype
 
     def layer(self, index: int) -> AttentionLayer:
-        """Attention layer `index`, counted from 0."""
-        return self._attached(index).weights
+        """Attention layer `index`, counted from 0; the weights of a bfloat16 model are handed out in float32."""
+        weights = self._attached(index).weights
+        return weights.to(torch.float32) if self.dtype in COARSE else weights
 
     def inputs_at(self, layers: Sequence[int], batch: Shaped[Tensor, "samples ..."]) -> dict[int, TokenMeasure]:
         """The inputs of the layers, from one pass of the whole model: uniform measures batched over samples.
 
-        `batch` is token ids [samples, n] or pixel values [samples, channels, height, width].
+        `batch` is token ids [samples, n] or pixel values [samples, channels, height, width]. The model runs in its
+        own precision; what it computes in bfloat16 is handed out in float32.
         """
         sources = [self._attached(index).source for index in layers]
         watched = watch(self.module, self._checked(batch), sources=sources)
-        return {index: TokenMeasure.uniform(points) for index, points in zip(layers, watched.inputs, strict=True)}
+        inputs = [points.to(torch.float32) if self.dtype in COARSE else points for points in watched.inputs]
+        return {index: TokenMeasure.uniform(points) for index, points in zip(layers, inputs, strict=True)}
 
     def encode(self, text: str) -> list[int]:
         """Token ids of the text without special tokens.

@@ -14,6 +14,8 @@ from robust_attn.types import UserError
 
 TOLERANCES: Mapping[torch.dtype, float] = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 5e-2}
 """Largest relative difference, max|difference| / max|output|, between an adapter's layer and the model's own."""
+COARSE = frozenset({torch.bfloat16})
+"""Precisions in which nothing can be searched or compared: such weights are looked at in a finer one, unrounded."""
 
 
 def relative_differences(model: nn.Module, attached: Sequence[AttachedLayer], batch: Tensor) -> tuple[float, ...]:

@@ -28,8 +28,6 @@ FARTHEST = 1e3
 """Times the size of the tokens: how far an attack goes where a radius was certified that has no end."""
 CONSTANT_ROUNDING = 1e-6
 """Relative room for rounding where a local constant attained by Lanczos is compared with one in closed form."""
-TAME_LOGIT = 1e3
-"""Where logits may be larger, a derivative in float64 is too inexact to hold a constant at the tokens against it."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,6 @@ def _checked(case: Case) -> Checked:
     comparisons: list[Comparison] = []
     unknown: list[str] = []
     near = _bounds_of_measures(case, layer, inputs)
-    tame = largest_logit(layer, inputs) < TAME_LOGIT
     for entry in attack_records(job, attack, budget, OPTIONS, seed=case.seed):
         number = case.samples[entry["sample"]]
         bounds = [*entry["bounds"], *near[entry["sample"]]]
@@ -90,7 +87,7 @@ def _checked(case: Case) -> Checked:
         if reason is not None:
             unknown.append(reason)
         if entry["observed"]["output_change"] is not None:
-            comparisons += _compared(entry, bounds, number, tame=tame)
+            comparisons += _compared(entry, bounds, number)
     return Checked(tuple(comparisons), tuple(unknown))
 
 
@@ -112,16 +109,7 @@ def _reason(entry: Mapping[str, Any]) -> str | None:
     return None
 
 
-def largest_logit(layer: AttentionLayer, inputs: TokenMeasure) -> float:
-    """No logit of these tokens is larger."""
-    radius = float(inputs.radius.max())
-    query = float(layer.query.norm()) * radius + float(layer.query_bias.norm())
-    return layer.scale * query * (float(layer.key.norm()) * radius + float(layer.key_bias.norm()))
-
-
-def _compared(
-    entry: Mapping[str, Any], bounds: Sequence[Mapping[str, Any]], number: int, *, tame: bool
-) -> Iterator[Comparison]:
+def _compared(entry: Mapping[str, Any], bounds: Sequence[Mapping[str, Any]], number: int) -> Iterator[Comparison]:
     """A bound on a set of perturbations with the output change, a constant at the tokens with the one attained."""
     observed, rounding = entry["observed"]["output_change"], entry["observed"]["rounding"]
     if rounding is None:
@@ -135,7 +123,7 @@ def _compared(
             continue
         if bound["scope"] != Scope.LOCAL:
             yield Comparison(bound["name"], number, observed, rounding, allowed)
-        elif tame and entry["lipschitz"]["lower"] is not None:
+        elif entry["lipschitz"]["lower"] is not None:
             attained = entry["lipschitz"]["lower"] * entry["budget"]["radius"]
             yield Comparison(bound["name"], number, attained, CONSTANT_ROUNDING * attained + rounding, allowed)
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -16,7 +18,7 @@ class TestLayerJacobian(JacobianLaws):
 
 
 class TestLayerJacobianInRowBlocks(JacobianLaws):
-    """Attention recomputed block by block from the stored normalisers, never kept."""
+    """Attention recomputed block by block never kept."""
 
     @pytest.fixture(autouse=True)
     def _small_blocks(self, monkeypatch):
@@ -43,6 +45,19 @@ def test_attention_rows_sum_to_one():
     case = Case()
     operator = random_layer(case, generator(0)).linearize(random_measure(case, generator(1)))
     assert (operator.attention().sum(-1) - 1).abs().max() <= 1e-14
+
+
+@pytest.mark.parametrize("size", [1e4, 1e8, 1e12])
+def test_attention_rows_sum_to_one_whatever_the_logits(size: float):
+    """Logits of order `size` have an absolute error of size * eps; their common part must not reach the weights."""
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1))
+    operator = replace(layer, query=size * layer.query).linearize(measure)
+    assert (operator.attention().sum(-1) - 1).abs().max() <= 1e-14
+
+
+def test_logits_beyond_the_largest_float_are_not_taken_for_a_row_that_sees_nobody():
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1))
+    assert not replace(layer, query=1e300 * layer.query, key=1e300 * layer.key)(measure).isfinite().any()
 
 
 def test_memory_of_a_forward_pass_does_not_grow_with_length_squared_times_heads():

@@ -93,6 +93,12 @@ def test_wrong_values_are_one_sentence(override, words):
     assert "\n" not in str(caught.value)
 
 
+def test_a_whole_model_is_not_attacked_in_bfloat16():
+    assert settings_from(composed("dtype=bfloat16")).dtype == "bfloat16"
+    with pytest.raises(UserError, match="dtype must be float64 or float32"):
+        settings_from(composed("task=through_model", "dtype=bfloat16"))
+
+
 def test_lengths_of_the_lipschitz_task():
     with pytest.raises(UserError, match="two different"):
         settings_from(composed("task=lipschitz", "task.lengths=[4,4]"))

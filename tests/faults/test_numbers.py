@@ -7,14 +7,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from robust_attn.attention.jacobian import project
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Wasserstein
 from robust_attn.certificate import certify, verdict
 from robust_attn.models import load_model
 from robust_attn.soundness.case import Case
-from robust_attn.soundness.check import check, largest_logit
+from robust_attn.soundness.check import check
 from robust_attn.soundness.numbers import layer_of, measures_of
-from robust_attn.types import Verdict
+from robust_attn.types import ExitStatus, Verdict
+from tests.composed import run
 
 PLAIN = Case(2, attack="linear", tokens=4, width=3, out=2, groups=2, radius=0.01)
 SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 40}
@@ -44,7 +46,9 @@ def test_every_bound_holds_and_is_known_at_the_edges(case):
 
 def test_logits_are_as_large_as_said():
     layer = layer_of(replace(PLAIN, logit_size=100.0))
-    assert largest_logit(layer, measures_of(PLAIN, layer)) > 1e4
+    tokens = measures_of(PLAIN, layer)
+    parts = project(layer, tokens)
+    assert float((layer.scale * parts.q @ parts.k.transpose(-1, -2)).abs().max()) > 1e4
 
 
 def test_a_radius_of_zero_promises_zero_and_a_large_one_no_more_than_the_hull():
@@ -81,3 +85,13 @@ def test_weights_stored_in_bfloat16_are_certified_as_they_are_stored(tmp_path):
     weight = stored["encoder.layer.0.attention.self.query.weight"].double()
     assert layer.dtype == torch.float64
     assert torch.equal(layer.query.flatten(0, 1), weight)
+
+
+def test_a_run_in_bfloat16_is_certified_for_the_rounded_weights(tmp_path):
+    outcome, records, _, shown = run(tmp_path / "run", "model=toy", "layers=[0]", "dtype=bfloat16")
+    assert outcome.status is ExitStatus.OK
+    assert {record["verdict"] for record in records} == {"HOLDS"}
+    assert "largest relative difference" in shown
+    rounded = load_model("toy", "random", dtype=torch.bfloat16).layer(0)
+    exact = load_model("toy", "random", dtype=torch.float64).layer(0)
+    assert not torch.equal(rounded.query.double(), exact.query)

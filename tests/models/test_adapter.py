@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from robust_attn.attention.measure import TokenMeasure
 from robust_attn.models import load_model
 from robust_attn.models.hooks import watch
 from robust_attn.models.selfcheck import TOLERANCES, relative_differences
+from robust_attn.observation import evaluation_error
 
 ARCHITECTURES = ["bert", "roberta", "distilbert", "gpt2", "llama", "vit", "toy"]
 
@@ -51,6 +53,35 @@ def test_bfloat16_agrees_within_its_tolerance(name, small_sizes):
     print(f"{name} bfloat16: largest relative difference {max(model.differences):.1e}")
     assert model.dtype is torch.bfloat16
     assert max(model.differences) <= TOLERANCES[torch.bfloat16]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_bfloat16_model_hands_out_its_weights_and_tokens_unrounded(name, small_sizes):
+    model = load_model(name, "random", dtype=torch.bfloat16, sizes=small_sizes[name])
+    layer, own = model.layer(1), model.attached[1].weights
+    assert own.dtype is torch.bfloat16
+    assert layer.dtype is torch.float32
+    assert torch.equal(layer.query, own.query.float())
+    points = model.inputs_at([1], batch_for(model))[1].points
+    assert points.dtype is torch.float32
+    assert torch.equal(points, points.bfloat16().float())
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_bfloat16_model_computes_the_exact_map_up_to_the_error_stated(name, small_sizes):
+    """What docs/trust.md says of models in their own precision: at most `evaluation_error` in every row."""
+    model = load_model(name, "random", dtype=torch.bfloat16, sizes=small_sizes[name])
+    scrambled(model)
+    attached = rebuilt_layers(model)
+    sources, sinks = [layer.source for layer in attached], [layer.sink for layer in attached]
+    watched = watch(model.module, batch_for(model), sources=sources, sinks=sinks)
+    for layer, points, output in zip(attached, watched.inputs, watched.outputs, strict=True):
+        tokens = TokenMeasure.uniform(points.double())
+        exact = layer.weights.to(torch.float64)(tokens)
+        error = (exact - output.double()).norm(dim=-1).amax(-1)
+        coarse = evaluation_error(layer.weights, TokenMeasure.uniform(points))
+        assert (error <= coarse.double()).all()
+        assert (error > 0).all()
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -7,16 +7,17 @@ import torch
 
 from robust_attn.attention.mask import Mask
 from robust_attn.models import load_model
+from robust_attn.models.bert import BertAdapter
 from robust_attn.models.selfcheck import checked_differences, relative_difference
 from robust_attn.types import UserError
 
+SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 TENSORS = ["query", "query_bias", "key", "value", "output", "offset"]
 """Not key_bias: without rotary positions it moves all logits of a row alike, which a softmax does not see."""
 
 
 def _small():
-    sizes = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    model = load_model("bert", "random", sizes=sizes)
+    model = load_model("bert", "random", sizes=SIZES)
     # Attention of freshly drawn weights is almost uniform: sharpen it, so that queries and keys matter.
     for block in model.module.encoder.layer:
         for name in ("query", "key"):
@@ -61,3 +62,18 @@ def test_a_model_that_computes_nan_is_refused():
 def test_the_difference_is_relative_to_the_largest_output():
     assert relative_difference(torch.tensor([1.0, 4.5]), torch.tensor([1.0, 4.0])) == pytest.approx(0.125)
     assert relative_difference(torch.tensor([torch.inf]), torch.tensor([1.0])) == torch.inf
+
+
+def test_a_mistake_that_bfloat16_would_hide_is_found_in_float64(monkeypatch):
+    """Queries one per cent too long: far within what bfloat16 differs anyway."""
+    right = BertAdapter.layers
+
+    def too_long(adapter, module):
+        return tuple(
+            replace(layer, weights=replace(layer.weights, query=1.01 * layer.weights.query))
+            for layer in right(adapter, module)
+        )
+
+    monkeypatch.setattr(BertAdapter, "layers", too_long)
+    with pytest.raises(UserError, match=r"more than 1e-10 in torch\.float64"):
+        load_model("bert", "random", dtype=torch.bfloat16, sizes=SIZES)
