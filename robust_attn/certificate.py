@@ -10,6 +10,7 @@ import torch
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import UNKNOWN_ATTENTION, attention_growth
 from robust_attn.bounds import paper, sharp, splitting
 from robust_attn.bounds.ball import BallNorms, ball_norms
 from robust_attn.bounds.bound import Bound, Side, from_output_change, not_applicable
@@ -23,6 +24,16 @@ from robust_attn.spectral.norms import HeadNorms, head_norms
 from robust_attn.types import Scope, Verdict
 
 HULL = "local.hull"
+_UNKNOWN = tuple(
+    (name, UNKNOWN_ATTENTION, scope)
+    for name, scope in (
+        ("local.closed_form", Scope.LOCAL),
+        ("local.block_norm", Scope.LOCAL),
+        ("local.second_order", Scope.BALL),
+        ("local.second_order_deterministic", Scope.BALL),
+        ("local.ball", Scope.BALL),
+    )
+)
 PATH = (0.25, 0.5, 0.75, 1.0)
 """Parts of the radius at which a path from the tokens to the edge of the ball is looked at."""
 
@@ -76,11 +87,12 @@ def certify_batch(
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer) if norms is None else norms
     path = ball_norms(layer, norms, measure, [replace(budget, radius=part * budget.radius) for part in PATH])
+    growth = attention_growth(layer, measure)
     return tuple(
         _smallest(
             (
                 *_global_bounds(layer, norms, measure.sample(index), budget),
-                *_local_bounds(measure.sample(index), budget, _sample_values(path, lipschitz, index)),
+                *_local_bounds(measure.sample(index), budget, _sample_values(path, lipschitz, growth, index)),
                 *comparator_bounds(layer, norms, measure.sample(index), budget),
             ),
             known=bool(torch.isfinite(layer.offset).all()),
@@ -141,6 +153,7 @@ class _LocalValues:
 
     `mean_slope` eps bounds the integral of the derivative's norm over a path of length eps, and `mean_curvature` eps^2
     the integral of (eps - s) |f''| over it: sums of upper values on the balls that the path leaves one after another.
+    All of them are made of attention weights as computed; `growth` is what rounding of the logits may add, as a part.
     """
 
     lipschitz_upper: float | None
@@ -150,9 +163,12 @@ class _LocalValues:
     mean_slope: float
     mean_curvature: float
     hull_rows: torch.Tensor
+    growth: float
 
 
-def _sample_values(path: Sequence[BallNorms], lipschitz: LipschitzEstimate | None, index: int) -> _LocalValues:
+def _sample_values(
+    path: Sequence[BallNorms], lipschitz: LipschitzEstimate | None, growth: torch.Tensor, index: int
+) -> _LocalValues:
     starts = (0.0, *PATH[:-1])
     widths = [end - start for start, end in zip(starts, PATH, strict=True)]
     moments = [((1 - start) ** 2 - (1 - end) ** 2) / 2 for start, end in zip(starts, PATH, strict=True)]
@@ -164,31 +180,39 @@ def _sample_values(path: Sequence[BallNorms], lipschitz: LipschitzEstimate | Non
         mean_slope=sum(width * float(ball.closed_form[index]) for width, ball in zip(widths, path, strict=True)),
         mean_curvature=sum(part * float(ball.curvature[index]) for part, ball in zip(moments, path, strict=True)),
         hull_rows=path[-1].hull_rows[index],
+        growth=float(growth[index]),
     )
 
 
 def _local_bounds(measure: TokenMeasure, budget: Budget, values: _LocalValues) -> tuple[Bound, ...]:
-    """Constants at the tokens, Taylor with remainder from two of them, the mean-value bound, and the hull."""
-    eps = budget.hilbert_radius(measure)
-    remainder = eps**2 * values.mean_curvature
+    """Constants at the tokens, Taylor with remainder from two of them, the mean-value bound, and the hull.
 
-    def found(name: str, change: float, probability: float = 0.0) -> Bound:
-        return from_output_change(name, change, budget.radius, Scope.BALL, failure_probability=probability)
-
+    Where rounding leaves the attention weights unknown only the hull remains, twice as large: the row's own mean lies
+    in it, wherever it is.
+    """
+    hull = _hull(measure, budget, values.hull_rows)
+    if not math.isfinite(values.growth):
+        return (*(not_applicable(*each) for each in _UNKNOWN), _on_ball(HULL, 2 * hull, budget))
+    eps, more = budget.hilbert_radius(measure), 1 + values.growth
+    remainder = eps * eps * values.mean_curvature * more
     if values.lipschitz_upper is None:
         why_not = "only deterministic bounds were asked for"
         second_order = not_applicable("local.second_order", why_not, Scope.BALL)
     else:
-        change = eps * values.lipschitz_upper + remainder
-        second_order = found("local.second_order", change, values.failure_probability)
-    at_tokens = {"local.closed_form": values.closed_form, "local.block_norm": values.block_norm}
+        slope = values.lipschitz_upper + values.growth * min(values.closed_form, values.block_norm)
+        second_order = _on_ball("local.second_order", eps * slope + remainder, budget, values.failure_probability)
+    at_tokens = {"local.closed_form": values.closed_form * more, "local.block_norm": values.block_norm * more}
     return (
         *(from_output_change(name, eps * value, budget.radius, Scope.LOCAL) for name, value in at_tokens.items()),
         second_order,
-        found("local.second_order_deterministic", eps * min(at_tokens.values()) + remainder),
-        found("local.ball", eps * values.mean_slope),
-        found(HULL, _hull(measure, budget, values.hull_rows)),
+        _on_ball("local.second_order_deterministic", eps * min(at_tokens.values()) + remainder, budget),
+        _on_ball("local.ball", eps * values.mean_slope * more, budget),
+        _on_ball(HULL, hull * more, budget),
     )
+
+
+def _on_ball(name: str, change: float, budget: Budget, probability: float = 0.0) -> Bound:
+    return from_output_change(name, change, budget.radius, Scope.BALL, failure_probability=probability)
 
 
 def _hull(measure: TokenMeasure, budget: Budget, rows: torch.Tensor) -> float:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import evaluation_error
 from robust_attn.budget import Budget
 
 SHRINKINGS = 53
@@ -67,25 +68,6 @@ def observe(
         w2_input=wasserstein_distance(base.points, measure.points, base.masses),
         w2_output=wasserstein_distance(before, after, base.masses),
     )
-
-
-def evaluation_error(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "*batch"]:
-    """How far rounding may take any one row of layer(measure) from the exact value, to first order in the unit u.
-
-    Inner products of length l err by l u times the norms. A logit error e changes attention weights by 2e in total,
-    so a row by 4e times the largest value; sums over tokens, heads and the output projection add their lengths.
-    """
-    unit = torch.finfo(layer.dtype).eps
-    radius = measure.radius[..., None]
-    groups = layer.head_groups
-    query = layer.query.norm(dim=(-2, -1)) * radius + layer.query_bias.norm(dim=-1)
-    key = layer.key[groups].norm(dim=(-2, -1)) * radius + layer.key_bias[groups].norm(dim=-1)
-    value = layer.value[groups].norm(dim=(-2, -1)) * radius * layer.output.norm(dim=(-2, -1))
-    stretch = 1.0 if layer.rotary is None else layer.rotary.scaling**2
-    d, k = layer.width, layer.query.shape[1]
-    logit = (2 * d + 2 * k + 10) * layer.scale * stretch * query * key
-    lengths = measure.length + d + 2 * layer.value.shape[1] + layer.heads + 20
-    return unit * ((value * (4 * logit + lengths)).sum(-1) + 2 * layer.offset.norm())
 
 
 def _points_inside(base: TokenMeasure, displacement: Tensor, budget: Budget) -> Float[Tensor, "*batch n d"]:

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import evaluation_error
 from robust_attn.budget import BUDGETS, Wasserstein
-from robust_attn.observation import BudgetExceededError, evaluation_error, observe, wasserstein_distance
+from robust_attn.observation import BudgetExceededError, observe, wasserstein_distance
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 

@@ -115,7 +115,8 @@ class LayerJacobian(Jacobian):
         for rows, attention in self.attention_blocks():
             weighted_slope = (left[..., rows, :] @ right).mul_(attention)
             drift = weighted_slope.sum(-1, keepdim=True) * self.mean[..., rows, :]
-            pieces.append(attention @ moved.v + weighted_slope @ parts.v - drift)
+            pull = weighted_slope @ parts.v - drift  # both large where logits are: they must meet before the rest
+            pieces.append(attention @ moved.v + pull)
         return merge_heads(self.layer, torch.cat(pieces, dim=-2))
 
     def vjp(self, cotangent: Float[Tensor, "*batch n out"]) -> Float[Tensor, "*batch n d"]:

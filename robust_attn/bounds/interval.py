@@ -69,7 +69,7 @@ def _logit_shift(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, 
     reach, inverse = (field[..., None, None, :] for field in (ball.reach, ball.inverse))
     g, b = data.key_slope, data.slope_distance
     pair = ball.eps * (g**2 * inverse + b**2 * own_inverse).sqrt()
-    pair = pair + interaction * ball.eps**2 / 2 * (inverse * own_inverse).sqrt()
+    pair = pair + interaction * (ball.eps * ball.eps) / 2 * (inverse * own_inverse).sqrt()
     alone = g * reach + b * own_reach + interaction * reach * own_reach
     index = torch.arange(alone.shape[-1])
     same = index[data.rows, None] == index[None, :]

@@ -67,7 +67,7 @@ def discrete_lower(A: Float[Tensor, "d d"], *, radius: float, length: int) -> Bo
         return not_applicable(name, "A has no real eigenvalue", Scope.GLOBAL, Side.LOWER)
     if length < 2:
         return not_applicable(name, "it needs at least two tokens", Scope.GLOBAL, Side.LOWER)
-    log_constant = 0.5 * math.log(length - 1) - math.log1p((length - 1) * math.exp(-2 * radius**2 * gamma))
+    log_constant = 0.5 * math.log(length - 1) - math.log1p((length - 1) * math.exp(-2 * radius * radius * gamma))
     return from_log_constant(name, log_constant, 1.0, Scope.GLOBAL, side=Side.LOWER)
 
 
@@ -77,7 +77,7 @@ def mean_field_lower(A: Float[Tensor, "d d"], *, radius: float) -> Bound:
     gamma = _gamma(A)
     if gamma is None or gamma <= 0:
         return not_applicable(name, "A has no real eigenvalue that makes gamma positive", Scope.GLOBAL, Side.LOWER)
-    log_constant = math.log(gamma / 2 * radius**2) + gamma * radius**2
+    log_constant = math.log(gamma / 2 * radius * radius) + gamma * radius * radius
     return from_log_constant(name, log_constant, 1.0, Scope.GLOBAL, side=Side.LOWER)
 
 

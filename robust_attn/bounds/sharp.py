@@ -114,7 +114,7 @@ def one_key_lower(A: Float[Tensor, "d d"], *, radius: float, length: int) -> Bou
     if length < 2:
         return not_applicable(name, "it needs at least two tokens", Scope.GLOBAL, Side.LOWER)
     x = one_key_query(A)
-    lead = radius**2 * float((A.double() @ x).norm() - x @ (A.double() @ x))
+    lead = radius * radius * float((A.double() @ x).norm() - x @ (A.double() @ x))
     log_share = -math.log1p((length - 1) * math.exp(-lead))
     pull = 1 - lead * math.expm1(log_share)
     log_constant = 0.5 * math.log(length - 1) + log_share + math.log(pull)
@@ -185,8 +185,8 @@ def _log_two_keys(
     A: Tensor, V: Tensor, keys: TwoKeys, angle: Tensor, alpha: Tensor, *, radius: float, length: int
 ) -> Tensor:
     image, half = A @ keys.q, (length - 2) / 2
-    lead = radius**2 * (alpha * angle.sin() * image.norm() - alpha**2 * (image @ keys.q))
-    slope = alpha * image.norm() * radius**2 * angle.cos() * (V @ keys.w).norm()
+    lead = radius * radius * (alpha * angle.sin() * image.norm() - alpha**2 * (image @ keys.q))
+    slope = alpha * image.norm() * radius * radius * angle.cos() * (V @ keys.w).norm()
     return 0.5 * math.log(half) + slope.log() - torch.log1p(half * torch.exp(-lead))
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import UNKNOWN_ATTENTION, attention_growth
 from robust_attn.bounds import paper
 from robust_attn.bounds.bound import LOG10_E, Bound, from_log_constant, from_output_change, not_applicable
 from robust_attn.bounds.interval import MARGIN
@@ -82,9 +83,12 @@ def split_mean_field(ball: BallSetting) -> Bound:
 def hull_rows(layer: AttentionLayer, joint: JointNorms, measure: TokenMeasure, *, support: float) -> Float[Tensor, "n"]:
     """|Gamma_nu(y) - Gamma_mu(x_i)| at most, for every nu on the ball and every y.
 
-    Gamma_nu(y) is the layer's offset and sum_h V_h z_h with every z_h in the ball, a mean of points of the ball.
+    Gamma_nu(y) is the layer's offset and sum_h V_h z_h with every z_h in the ball, a mean of points of the ball. So is
+    Gamma_mu(x_i), which is all that is known of it where rounding leaves the attention weights unknown.
     """
-    return (joint.reach * support + (layer(measure) - layer.offset).norm(dim=-1)) * MARGIN
+    mean = (layer(measure) - layer.offset).norm(dim=-1)
+    known = math.isfinite(float(attention_growth(layer, measure)))
+    return (joint.reach * support + (mean if known else joint.reach * measure.radius.expand_as(mean))) * MARGIN
 
 
 def split_hull(
@@ -112,9 +116,12 @@ def split_local(
     """
     if layer.rotary is not None:
         return not_applicable(LOCAL, "it needs slopes that are the same for every attended point", Scope.MEASURES)
+    growth = float(attention_growth(layer, measure))
+    if not math.isfinite(growth):
+        return not_applicable(LOCAL, UNKNOWN_ATTENTION, Scope.MEASURES)
     rows = split_rows(layer, measure, support=support)
     hull = hull_rows(layer, joint, measure, support=support)
-    constant = local_constant(rows, norms, joint, hull, eps=budget.radius, support=support)
+    constant = local_constant(rows, norms, joint, hull, eps=budget.radius, support=support) * (1 + growth)
     log_constant = math.log(constant) if constant > 0 else -math.inf
     return from_log_constant(LOCAL, log_constant, budget.radius, Scope.MEASURES)
 

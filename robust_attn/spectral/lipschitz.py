@@ -18,6 +18,7 @@ from robust_attn.attention.jacobian import (
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import DerivedJacobian, ScaledJacobian
+from robust_attn.attention.rounding import attention_growth
 from robust_attn.spectral.lanczos import LipschitzEstimate, largest_singular_value
 
 
@@ -70,8 +71,21 @@ def local_lipschitz(
     """
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     operator = ScaledJacobian(layer.linearize(measure), measure.masses if weights is None else weights)
-    return largest_singular_value(
+    estimate = largest_singular_value(
         operator, generator=generator, steps=steps, failure_probability=failure_probability, tolerance=tolerance
+    )
+    return _as_far_as_known(estimate, layer, measure)
+
+
+def _as_far_as_known(estimate: LipschitzEstimate, layer: AttentionLayer, measure: TokenMeasure) -> LipschitzEstimate:
+    """Zero to infinity where rounding of the logits leaves the attention weights unknown in float64."""
+    if layer.dtype is not torch.float64:
+        return estimate
+    unknown = attention_growth(layer, measure).isinf()
+    return replace(
+        estimate,
+        lower=torch.where(unknown, 0.0, estimate.lower),
+        upper=torch.where(unknown, torch.inf, estimate.upper),
     )
 
 
@@ -139,7 +153,7 @@ def split_lipschitz(
         )
         for operator in (moving, apart)
     )
-    return replace(
+    both = replace(
         whole,
         lower=torch.maximum(whole.lower, query.lower),
         upper=torch.maximum(whole.upper, query.upper),
@@ -148,3 +162,4 @@ def split_lipschitz(
         residual=torch.maximum(whole.residual, query.residual),
         error=torch.maximum(whole.error, query.error),
     )
+    return _as_far_as_known(both, layer, measure)

@@ -13,11 +13,11 @@ from flint import arb, arb_mat
 
 from robust_attn.attacks.move import Move
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import evaluation_error
 from robust_attn.bounds.ball import BallNorms, ball_norms
 from robust_attn.bounds.interval import softmax_interval, variance_weights
 from robust_attn.budget import BUDGETS, Budget, Frobenius, PerToken, Wasserstein
 from robust_attn.certificate import certify
-from robust_attn.observation import evaluation_error
 from robust_attn.spectral.norms import covariance_norm_upper, head_norms, norm_upper, product_norm_upper
 from tests.bounds.exact import (
     along,

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import evaluation_error
 from robust_attn.models import load_model
 from robust_attn.models.hooks import watch
 from robust_attn.models.selfcheck import TOLERANCES, relative_differences
-from robust_attn.observation import evaluation_error
 
 ARCHITECTURES = ["bert", "roberta", "distilbert", "gpt2", "llama", "vit", "toy"]
 

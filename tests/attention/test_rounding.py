@@ -1,0 +1,80 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.mask import Mask
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import GROWTH, KNOWN_LOGITS, attention_growth, logit_error
+from robust_attn.budget import BUDGETS, PerToken, Wasserstein
+from robust_attn.certificate import certify, certify_measures
+from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
+from tests.cases import CASES, Case, generator, random_layer, random_measure
+
+UNMASKED = [case for case in CASES if case.mask is Mask.NONE][::3]
+
+
+def sharpened(layer: AttentionLayer, size: float) -> AttentionLayer:
+    return replace(layer, query=size * layer.query, key=size * layer.key, query_bias=size * layer.query_bias)
+
+
+@pytest.mark.parametrize("case", CASES[::4], ids=str)
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6])
+def test_logits_in_float32_err_by_no_more_than_stated(case: Case, size: float):
+    layer = sharpened(random_layer(case, generator(0)), size).to(torch.float32)
+    measure = random_measure(case, generator(1)).to(torch.float32)
+    exact, coarse = layer.to(torch.float64).linearize(measure.to(torch.float64)), layer.linearize(measure)
+
+    def logits(at):
+        return layer.scale * at.projections.q.double() @ at.projections.k.double().transpose(-1, -2)
+
+    error = (logits(exact) - logits(coarse)).abs().amax((-1, -2))
+    assert (error <= logit_error(layer, measure).double()).all()
+
+
+def test_growth_is_a_part_of_the_error_until_the_weights_are_unknown():
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1))
+    error = float(logit_error(layer, measure).max())
+    assert float(attention_growth(layer, measure).max()) == GROWTH * error
+    beyond = sharpened(layer, (1.01 * KNOWN_LOGITS / error) ** 0.5 * 10)
+    assert attention_growth(beyond, measure).isinf().all()
+    broken = replace(layer, query=torch.full_like(layer.query, torch.nan))
+    assert attention_growth(broken, measure).isnan().all()
+
+
+def picked(layer: AttentionLayer, measure: TokenMeasure) -> float:
+    """The exact constant where every row attends to one atom alone: that of the linear map x_j -> sum_h V_h x_pick."""
+    choice = layer.linearize(measure).attention().round()
+    blocks = torch.einsum("hij,hab->iajb", choice, layer.output @ layer.value[layer.head_groups])
+    return float(torch.linalg.matrix_norm(blocks.flatten(2).flatten(0, 1), ord=2))
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e6, 1e8, 1e9, 1e10, 1e12])
+def test_neither_constant_nor_certificate_is_below_the_exact_one_at_huge_logits(size):
+    """W_Q and W_K times 1e9 gave an upper value of 0.738 for 1.256 and a certificate that was HOLDS and false."""
+    layer = sharpened(random_layer(Case(), generator(0)), size)
+    measure = random_measure(Case(), generator(1)).sample(0)
+    measure = TokenMeasure.uniform(measure.points)
+    exact = picked(layer, measure)
+    batch = TokenMeasure.uniform(measure.points[None])
+    for estimate in (local_lipschitz(layer, batch), split_lipschitz(layer, batch)):
+        assert float(estimate.lower) <= exact * (1 + 1e-6)
+        assert float(estimate.upper) >= exact * (1 - 1e-9)
+    radius = 1e-20
+    assert certify(layer, measure, Wasserstein(radius)).output_change >= exact * radius * (1 - 1e-9)
+    assert certify_measures(layer, batch, Wasserstein(radius))[0].output_change >= exact * radius * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("kind", BUDGETS.values(), ids=list(BUDGETS))
+@pytest.mark.parametrize("case", UNMASKED, ids=str)
+def test_where_weights_are_unknown_the_hull_holds_between_any_two_means(case: Case, kind):
+    layer = sharpened(random_layer(case, generator(0)), 1e9)
+    measure = random_measure(case, generator(1)).sample(0)
+    certificate = certify(layer, measure, kind(0.0))
+    values = torch.einsum("hoa,had,nd->hno", layer.output, layer.value[layer.head_groups], measure.points)
+    farthest = torch.cdist(values, values)[:, measure.present][:, :, measure.present].amax((-1, -2)).sum()
+    rows = farthest * measure.present
+    most = rows.max() if kind is PerToken else (kind(1.0).weights(measure) * rows**2).sum().sqrt()
+    assert certificate.named("local.hull").output_change >= float(most)
+    assert not certificate.named("local.ball").applies
