@@ -26,13 +26,24 @@ from robust_attn.run_name import run_name
 from robust_attn.sweep.objective import objective_of
 from robust_attn.sweep.outcomes import collect_outcomes, leave_outcome
 from robust_attn.sweep.request import (
+    SWEEP_MARK,
     SweepRequest,
     resumed_arguments,
     sweep_name,
     sweep_request,
     with_hydra_verbosity,
 )
-from robust_attn.sweep.resume import Earlier, earlier_runs, marked_under_way, set_aside, summary_of, withdraw
+from robust_attn.sweep.resume import (
+    Earlier,
+    begin,
+    earlier_runs,
+    lost_run,
+    marked_under_way,
+    set_aside,
+    summary_of,
+    vacate,
+    withdraw,
+)
 from robust_attn.sweep.threads import threads_per_job
 from robust_attn.types import ExitStatus, Outcome, UserError
 
@@ -69,8 +80,11 @@ class SweepPlace(Callback):
     folders: ClassVar[list[Path]] = []
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """The folder is known once the configuration is composed."""
-        self.folders.append(Path(config.hydra.sweep.dir).absolute())
+        """The folder is known once the configuration is composed; it is marked as that of a sweep."""
+        folder = Path(config.hydra.sweep.dir).absolute()
+        self.folders.append(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / SWEEP_MARK).touch()
 
 
 def run_command_line() -> ExitStatus:
@@ -96,13 +110,15 @@ def run_command_line() -> ExitStatus:
     except (HydraException, OmegaConfBaseException, UserError) as error:
         return _refuse(_sentence(error))
     except KeyboardInterrupt:
-        return _fail(_interrupted())
+        return _fail("interrupted" + _goes_on())
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         if isinstance(error, OSError) and error.filename and not begun:  # Hydra makes the folder before the job
             return _refuse(f"The run folder {error.filename} cannot be written: {error.strerror}.")
-        return _fail(_failure(error))
+        if not begun and not SweepPlace.folders:  # Hydra could not make sense of what was typed
+            return _refuse(_failure(error))
+        return _fail(_failure(error) + _goes_on())
     finally:
         outcomes += [outcome for folder in SweepPlace.folders for outcome in collect_outcomes(folder, token)]
         for outcome in outcomes:
@@ -111,9 +127,9 @@ def run_command_line() -> ExitStatus:
     return _worst([outcome.status for outcome in outcomes])
 
 
-def _interrupted() -> str:
-    goes_on = [f"; sweep.resume={folder} goes on with what is missing" for folder in SweepPlace.folders[-1:]]
-    return "".join(("interrupted", *goes_on))
+def _goes_on() -> str:
+    """How to go on with a sweep that ended early; nothing for a single run."""
+    return "".join(f"; sweep.resume={folder} goes on with what is missing" for folder in SweepPlace.folders[-1:])
 
 
 def _take_request() -> SweepRequest:
@@ -132,9 +148,11 @@ def _run_sweep_job(config: DictConfig, request: SweepRequest, token: str) -> flo
     threads = threads_per_job(hydra_config.launcher)
     if threads is not None:
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    earlier = earlier_runs(folder, sweep) if request.resume is not None else Earlier((), (), ())
+    earlier = lost_run(folder, token)
+    if earlier == Earlier() and request.resume is not None:
+        earlier = earlier_runs(folder, sweep)
     known = [*earlier.finished, *earlier.under_way]
-    outcome = _taken_over(folder, earlier) if known else _run_afresh(config, folder, sweep, earlier)
+    outcome = _taken_over(folder, earlier) if known else _run_afresh(config, folder, sweep, earlier, token)
     leave_outcome(sweep, token, hydra_config.job.num, outcome)
     optimises = not hydra_config.sweeper._target_.endswith("BasicSweeper")
     place = known[0] if known else folder
@@ -151,12 +169,14 @@ def _taken_over(folder: Path, earlier: Earlier) -> Outcome:
     return Outcome(ExitStatus.FAILED, f"left alone, because it is still under way elsewhere: {earlier.under_way[0]}")
 
 
-def _run_afresh(config: DictConfig, folder: Path, sweep: Path, earlier: Earlier) -> Outcome:
+def _run_afresh(config: DictConfig, folder: Path, sweep: Path, earlier: Earlier, token: str) -> Outcome:
     """Whatever fails in a job is its outcome, so that the others count as well."""
     for unfinished in earlier.unfinished:
-        print(f"unfinished, moved to {set_aside(unfinished, sweep)} and run again")
+        place = vacate(folder, sweep) if unfinished == folder else set_aside(unfinished, sweep)
+        print(f"unfinished, moved to {place} and run again")
     try:
         with marked_under_way(folder):
+            begin(folder, token)
             return _run_job(config)
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
@@ -176,7 +196,10 @@ def _run_job(config: DictConfig) -> Outcome:
     screen, hydra_config = console(), HydraConfig.get()
     sweep = sweep_name(Path(hydra_config.sweep.dir)) if hydra_config.mode is RunMode.MULTIRUN else None
     with debug_messages(screen) if hydra_config.verbose else contextlib.nullcontext():
-        return execute(settings, plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep)
+        try:
+            return execute(settings, plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep)
+        except UserError as error:
+            return Outcome(ExitStatus.WRONG_CONFIGURATION, str(error))
 
 
 def _worst(statuses: list[ExitStatus]) -> ExitStatus:
@@ -186,7 +209,8 @@ def _worst(statuses: list[ExitStatus]) -> ExitStatus:
 
 
 def _failure(error: Exception) -> str:
-    return f"{type(error).__name__}: {error} (set {TRACEBACK_VARIABLE}=1 for the traceback)"
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words} (set {TRACEBACK_VARIABLE}=1 for the traceback)"
 
 
 def _refuse(sentence: str) -> ExitStatus:

@@ -23,16 +23,30 @@ RAY = ("+hydra.launcher.ray.init.num_cpus=2", "+hydra.launcher.ray.init.include_
 SWEEP_FILES = sorted((configuration_folder() / "wandb_sweeps").glob("*.yaml"))
 
 
+KILLER = """
+import os, signal
+from pathlib import Path
+done, replace = Path(__file__).with_name("done"), Path.replace
+def fatal(path, target):
+    if Path(target).name == "environment.json" and path.parent.name.startswith("1-") and not done.exists():
+        done.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(path, target)
+Path.replace = fatal
+"""
+"""Python imports this at its start: the first that writes the environment of job 1 is gone, as if memory ran out."""
+
+
 def needs(plugin: str, extra: str) -> pytest.MarkDecorator:
     missing = importlib.util.find_spec("hydra_plugins") is None
     missing = missing or importlib.util.find_spec(f"hydra_plugins.{plugin}") is None
     return pytest.mark.skipif(missing, reason=f"the extra '{extra}' is not installed")
 
 
-def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def sweep(folder: Path, *arguments: str, more_path: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """A sweep into `folder` by a user who set no number of threads; what Ray keeps at home goes elsewhere."""
     environment = {key: value for key, value in ENVIRONMENT.items() if key != "OMP_NUM_THREADS"}
-    environment |= {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder.parent)}
+    environment |= {"PYTHONPATH": f"{ROOT}:{more_path}", "RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder.parent)}
     return subprocess.run(
         [sys.executable, "-m", "robust_attn", *SMALL, *arguments, f"hydra.sweep.dir={folder}"], cwd=folder.parent,
         env=environment, capture_output=True, text=True, timeout=300, check=False,
@@ -55,7 +69,7 @@ def basic(tmp_path_factory) -> dict[str, bytes]:
     [
         pytest.param(
             ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2"),
-            marks=needs("hydra_joblib_launcher", "joblib"), id="joblib",
+            marks=[needs("hydra_joblib_launcher", "joblib"), pytest.mark.slow], id="joblib",
         ),
         pytest.param(
             ("hydra/launcher=submitit_local",),
@@ -91,6 +105,40 @@ def test_resuming_in_parallel_runs_only_what_is_missing(tmp_path):
     found = [path.parent.name for path in folder.glob("*/summary.json")]
     assert sorted(name[0] for name in found) == ["0", "1", "r"]
     assert len(list(folder.glob("resumed-*"))) == 1
+
+
+@pytest.fixture
+def killer(tmp_path) -> Path:
+    folder = tmp_path / "killer"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(KILLER)
+    return folder
+
+
+@pytest.mark.slow
+@needs("hydra_joblib_launcher", "joblib")
+def test_a_lost_worker_of_joblib_is_one_sentence_and_the_sweep_can_go_on(killer, tmp_path):
+    folder, parallel = tmp_path / "sweep", ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tokens=4,5")
+    done = sweep(folder, *parallel, more_path=killer)
+    assert done.returncode == 1, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("robust_attn:")]
+    assert len(said) == 1
+    assert "TerminatedWorkerError" in said[0]
+    assert said[0].endswith(f"sweep.resume={folder} goes on with what is missing")
+    assert sweep(folder, *parallel, f"sweep.resume={folder}").returncode == 0
+    assert len(records(folder)) == 2
+
+
+@pytest.mark.slow
+@needs("hydra_ray_launcher", "ray")
+def test_a_job_whose_worker_ray_lost_runs_again_in_its_folder(killer, tmp_path):
+    folder = tmp_path / "sweep"
+    done = sweep(folder, "hydra/launcher=ray", *RAY, "tokens=4,5", more_path=killer)
+    assert done.returncode == 0, done.stderr
+    assert (killer / "done").exists()
+    assert sorted(records(folder)) == ["0-random-toy", "1-random-toy"]
+    assert all((folder / name / "report.html").is_file() for name in records(folder))
+    assert [path.name for path in (tmp_path / "sweep.unfinished").iterdir()] == ["1-random-toy"]
 
 
 @pytest.mark.slow

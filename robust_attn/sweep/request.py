@@ -13,6 +13,8 @@ from robust_attn.types import UserError
 PREFIX = "sweep."
 SUBDIR = "hydra.sweep.subdir="
 DEFAULT_SUBDIR = "${hydra.job.num}-${run_name:${task.name},${attack.name},${model.name}}"
+SWEEP_MARK = ".sweep"
+"""A file by which the folder of a sweep is known, whichever sweeper made it."""
 VERBOSE = ("-v", "--verbose")
 MULTIRUN = ("-m", "--multirun", "hydra.mode=MULTIRUN")
 
@@ -62,11 +64,13 @@ def sweep_name(folder: Path) -> str:
 
 
 def _existing(value: str, arguments: Sequence[str]) -> Path:
-    folder = Path(value).absolute()
+    folder = Path(value).expanduser().absolute()
     if not any(item in MULTIRUN for item in arguments):
         raise UserError("sweep.resume goes on with a sweep, so it needs -m and the settings of that sweep.")
     if not folder.is_dir():
         raise UserError(f"sweep.resume: there is no folder {value}; expected the folder of an interrupted sweep.")
+    if not value or not (folder / SWEEP_MARK).is_file():
+        raise UserError(f"sweep.resume: {value or 'nothing'} is not the folder of a sweep: there is no {SWEEP_MARK}.")
     return folder
 
 

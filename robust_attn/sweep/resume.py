@@ -1,5 +1,7 @@
 """Going on with an interrupted sweep. Every job decides for itself, so it works with every launcher.
 
+A launcher may also start a job again by itself, in the same folder, when it lost the process that did it (Ray does).
+
 Two jobs are the same when Hydra wrote the same .hydra/config.yaml for them, byte for byte: all settings, not only
 those that were typed. A job is finished when its summary says complete, every record it counts can be read, and its
 report, which is written last, is there.
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from robust_attn.types import RunState
 
 CONFIGURATION = Path(".hydra") / "config.yaml"
 LOCK = ".lock"
+BEGUN = ".begun"
+"""Holds the token of the sweep that began the run in a folder."""
 REPORT = "report.html"
 
 
@@ -29,9 +33,9 @@ REPORT = "report.html"
 class Earlier:
     """The runs of the same job that a sweep folder already holds."""
 
-    finished: tuple[Path, ...]
-    under_way: tuple[Path, ...]
-    unfinished: tuple[Path, ...]
+    finished: tuple[Path, ...] = ()
+    under_way: tuple[Path, ...] = ()
+    unfinished: tuple[Path, ...] = ()
 
 
 def earlier_runs(job: Path, sweep: Path) -> Earlier:
@@ -39,10 +43,24 @@ def earlier_runs(job: Path, sweep: Path) -> Earlier:
     wanted = _bytes(job / CONFIGURATION)
     configurations = sorted(sweep.rglob(str(CONFIGURATION))) if wanted is not None else []
     same = [path.parent.parent for path in configurations if _bytes(path) == wanted]
-    others = [folder for folder in same if folder.absolute() != job.absolute()]
-    finished = tuple(folder for folder in others if is_finished(folder))
-    busy = tuple(folder for folder in others if folder not in finished and _is_locked(folder))
-    return Earlier(finished, busy, tuple(folder for folder in others if folder not in finished + busy))
+    return _sorted_out([folder for folder in same if folder.absolute() != job.absolute()])
+
+
+def lost_run(job: Path, token: str) -> Earlier:
+    """The run in `job` itself if the sweep `token` began it before: then its process was lost on the way."""
+    return _sorted_out([job] if _bytes(job / BEGUN) == token.encode() else [])
+
+
+def begin(job: Path, token: str) -> None:
+    """Note whose run this folder will hold; one that already holds a run stays whose it was."""
+    if not (job / RECORDS).exists():
+        (job / BEGUN).write_text(token, encoding="ascii")
+
+
+def _sorted_out(folders: Sequence[Path]) -> Earlier:
+    finished = tuple(folder for folder in folders if is_finished(folder))
+    busy = tuple(folder for folder in folders if folder not in finished and _is_locked(folder))
+    return Earlier(finished, busy, tuple(folder for folder in folders if folder not in finished + busy))
 
 
 def is_finished(folder: Path) -> bool:
@@ -70,6 +88,13 @@ def set_aside(folder: Path, sweep: Path) -> Path:
         place = place.with_name(f"{folder.name}-{number}")
     place.parent.mkdir(parents=True, exist_ok=True)
     return folder.rename(place)
+
+
+def vacate(job: Path, sweep: Path) -> Path:
+    """Set the unfinished run in a job's own folder aside, and leave the folder as Hydra made it."""
+    place = set_aside(job, sweep)
+    shutil.copytree(place / CONFIGURATION.parent, job / CONFIGURATION.parent)
+    return place
 
 
 def withdraw(job: Path) -> None:

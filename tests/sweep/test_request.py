@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from robust_attn.sweep.request import (
+    SWEEP_MARK,
     SweepRequest,
     resumed_arguments,
     sweep_name,
@@ -19,6 +20,8 @@ from robust_attn.types import UserError
     [
         (["sweep.resume=nowhere", "-m"], ["no folder nowhere"]),
         (["sweep.resume=."], ["needs -m"]),
+        (["sweep.resume=", "-m"], ["nothing is not the folder of a sweep"]),
+        (["sweep.resume=/", "-m"], ["/ is not the folder of a sweep"]),
         (["sweep.resumee=."], ["no setting 'sweep.resumee'", "sweep.resume"]),
         (["sweep.objective=speed"], ["gain, tightness", "speed"]),
     ],
@@ -30,6 +33,7 @@ def test_a_wrong_request_is_one_sentence(arguments, words):
 
 
 def test_the_request_leaves_the_command_line(tmp_path):
+    (tmp_path / SWEEP_MARK).touch()
     request, rest = sweep_request(["-m", f"sweep.resume='{tmp_path}'", "tokens=4,8", "sweep.objective=tightness"])
     assert request == SweepRequest(tmp_path, "tightness")
     assert rest == ["-m", "tokens=4,8"]

@@ -13,7 +13,18 @@ from filelock import FileLock
 
 from robust_attn.frames import run_rows
 from robust_attn.report.load import find_runs
-from robust_attn.sweep.resume import LOCK, earlier_runs, is_finished, marked_under_way, set_aside, withdraw
+from robust_attn.sweep.resume import (
+    LOCK,
+    Earlier,
+    begin,
+    earlier_runs,
+    is_finished,
+    lost_run,
+    marked_under_way,
+    set_aside,
+    vacate,
+    withdraw,
+)
 from tests.test_cli import ENVIRONMENT, ROOT, command
 
 SWEEP = ("-m", "model=toy", "tracker=none", "samples=4", "attack=move,random", "tokens=6,7")
@@ -153,3 +164,41 @@ def test_withdrawing_removes_an_empty_job_but_never_a_run(tmp_path):
 def test_a_lock_that_somebody_else_holds_does_not_stop_a_job(tmp_path):
     with FileLock(tmp_path / LOCK), marked_under_way(tmp_path):
         pass
+
+
+def begun(folder: Path, token: str, **run: Any) -> Path:
+    """A run that the sweep `token` began."""
+    folder.mkdir(parents=True)
+    begin(folder, token)
+    return write_run(folder, "a: 1", **run)
+
+
+def test_a_job_that_the_same_sweep_began_before_was_lost(tmp_path):
+    job = begun(tmp_path / "sweep" / "0", "this")
+    assert lost_run(job, "this") == Earlier(unfinished=(job,))
+    assert lost_run(job, "another") == Earlier()
+    with marked_under_way(job):
+        assert lost_run(job, "this") == Earlier(under_way=(job,))
+    assert lost_run(tmp_path / "sweep" / "1", "this") == Earlier()
+
+
+def test_a_job_lost_after_its_end_is_finished(tmp_path):
+    job = begun(tmp_path / "sweep" / "0", "this", records=2, summary={"status": "complete", "records": 2})
+    assert lost_run(job, "this") == Earlier(finished=(job,))
+
+
+def test_a_folder_with_a_run_in_it_stays_whose_it_was(tmp_path):
+    job = begun(tmp_path / "sweep" / "0", "first", records=1)
+    begin(job, "second")
+    assert lost_run(job, "second") == Earlier()
+    assert lost_run(job, "first").unfinished == (job,)
+
+
+def test_a_lost_run_makes_way_whole_and_its_folder_is_as_hydra_made_it(tmp_path):
+    job = begun(tmp_path / "sweep" / "0", "this", records=1)
+    before = {path.relative_to(job): path.read_bytes() for path in job.rglob("*") if path.is_file()}
+    place = vacate(job, tmp_path / "sweep")
+    assert place.parent == tmp_path / "sweep.unfinished"
+    assert {path.relative_to(place): path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+    assert [str(path.relative_to(job)) for path in job.rglob("*") if path.is_file()] == [".hydra/config.yaml"]
+    assert lost_run(job, "this") == Earlier()
