@@ -16,6 +16,7 @@ from robust_attn.environment import peak_memory_gb
 from robust_attn.experiments.figures import write_figures
 from robust_attn.experiments.outcome import ExperimentOutcome
 from robust_attn.experiments.panel import Panel
+from robust_attn.home import without_home
 from robust_attn.report import write_report, write_report_without_figures
 from robust_attn.run_folder import SUMMARY, RunFolder
 from robust_attn.soundness.findings import closest_table
@@ -42,7 +43,7 @@ def summary_of(
         "task": settings.task["name"],
         "status": str(state),
         "exit_status": int(outcome.status),
-        "message": outcome.message,
+        "message": without_home(outcome.message),
         "model": records[0]["model"] if records else settings.model["name"],
         "weights": records[0]["weights"] if records else None,
         "attack": settings.attack["name"] if attacked else None,

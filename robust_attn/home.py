@@ -12,7 +12,7 @@ def without_home(value: Any) -> Any:
     home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111  # Path.home() fails where there is none
     if len(home) < 2 or home == "~":
         return value
-    return _replaced(value, re.compile(re.escape(home) + r"(?![\w.-])"))
+    return _replaced(value, re.compile(r"(?<![\w.-])" + re.escape(home) + r"(?![\w.-])"))
 
 
 def _replaced(value: Any, home: re.Pattern[str]) -> Any:

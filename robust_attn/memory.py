@@ -16,6 +16,8 @@ LIMITS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
 )
+STATISTICS, RECLAIMABLE = "memory.stat", ("inactive_file", "total_inactive_file")
+"""Beside them: file pages that count as used, but that the kernel gives up before anything else."""
 
 
 def certificate_bytes(samples: int, atoms: int, heads: int) -> int:
@@ -51,7 +53,11 @@ def _machine() -> int | None:
 def _left(limit: Path, used: Path) -> int | None:
     """Of a control group; `max` stands for no limit."""
     most, now = _text(limit).strip(), _text(used).strip()
-    return max(int(most) - int(now), 0) if most.isdecimal() and now.isdecimal() else None
+    if not (most.isdecimal() and now.isdecimal()):
+        return None
+    pairs = (line.split() for line in _text(used.with_name(STATISTICS)).splitlines())
+    free = max((int(pair[1]) for pair in pairs if len(pair) == 2 and pair[0] in RECLAIMABLE), default=0)
+    return max(int(most) - max(int(now) - free, 0), 0)
 
 
 def _text(path: Path) -> str:

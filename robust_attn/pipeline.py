@@ -156,15 +156,19 @@ def ball_verdict(attained: float, bounds: Sequence[Bound]) -> dict[str, Any]:
 
     The lower bounds given must be those that the configuration measured is said to attain.
     """
-    smallest = min((bound for bound in bounds if bound.certifies), key=lambda bound: bound.log10)
-    certified = 10**smallest.log10 if smallest.log10 < 300 else math.inf
+    smallest = min((bound for bound in bounds if bound.certifies), key=lambda bound: bound.log10, default=None)
+    certified = 10**smallest.log10 if smallest is not None and smallest.log10 < 300 else math.inf
     floors = [10**bound.log10 for bound in bounds if bound.applies and bound.side is Side.LOWER]
     holds = attained <= certified * (1 + ROUNDING) and all(attained >= floor * (1 - ROUNDING) for floor in floors)
-    known = math.isfinite(attained)
+    known = math.isfinite(attained) and smallest is not None
     return {
         "lipschitz": {"lower": finite(attained), "upper": finite(certified), "failure_probability": 0.0},
         "bounds": [bound_fields(bound) for bound in bounds],
-        "certified": {"bound": smallest.name, "constant": finite(certified), "failure_probability": 0.0},
+        "certified": {
+            "bound": smallest.name if smallest else None,
+            "constant": finite(certified),
+            "failure_probability": 0.0,
+        },
         "tightness": finite(attained / certified),
         "verdict": str((Verdict.HOLDS if holds else Verdict.VIOLATED) if known else Verdict.UNKNOWN),
     }

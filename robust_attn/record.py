@@ -125,6 +125,13 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def constant_unknown(record: Mapping[str, Any]) -> bool:
+    """Whether a record without a verdict holds an estimate, known by its failure probability, that is not finite."""
+    found = record.get("lipschitz") or {}
+    estimated = "verdict" not in record and found.get("failure_probability") is not None
+    return estimated and found.get("upper") is None
+
+
 def worst_verdict(records: Sequence[Mapping[str, Any]]) -> Verdict | None:
     """The verdict that decides the exit status: VIOLATED before UNKNOWN before VACUOUS before HOLDS."""
     found = {record["verdict"] for record in records if "verdict" in record}

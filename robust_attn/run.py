@@ -12,10 +12,10 @@ from rich.console import Console
 from robust_attn.background import in_background
 from robust_attn.closing import close, summary_of
 from robust_attn.config import Settings
-from robust_attn.experiments.outcome import outcome_of
+from robust_attn.experiments.outcome import ExperimentOutcome, outcome_of
 from robust_attn.home import without_home
 from robust_attn.progress import RunBars
-from robust_attn.record import worst_verdict
+from robust_attn.record import constant_unknown, worst_verdict
 from robust_attn.run_folder import RunFolder
 from robust_attn.tasks import task_records
 from robust_attn.terminal import record_line
@@ -52,7 +52,9 @@ def execute(
         outcome = Outcome(ExitStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
     finally:
-        found = outcome_of(settings.task, records)
+        found, unfound = _found(settings, records)
+        if unfound is not None and outcome.status is ExitStatus.OK:
+            outcome = Outcome(ExitStatus.FAILED, unfound)
         seconds = time.monotonic() - started
         summary = summary_of(settings, records, outcome, state, found=found, seconds=seconds)
         try:
@@ -74,9 +76,21 @@ def _record_all(
             records.append(record)
             tracker.record(record)
             log.debug(record_line(record))
+    if not records:
+        raise UserError("These settings leave nothing to do: no record was made.")
+
+
+def _found(settings: Settings, records: list[dict[str, Any]]) -> tuple[ExperimentOutcome, str | None]:
+    """What the records amount to, or nothing and a sentence: whatever they hold, the run is closed."""
+    try:
+        return outcome_of(settings.task, records), None
+    except Exception as error:
+        return ExperimentOutcome(), f"the records are complete, but not what they amount to: {error!r}"
 
 
 def _judged(records: list[dict[str, Any]]) -> Outcome:
+    if any(map(constant_unknown, records)):
+        return Outcome(ExitStatus.FAILED, "a constant was not finite, so nothing can be said about it")
     match worst_verdict([record for record in records if not record.get("expected")]):
         case Verdict.VIOLATED:
             return Outcome(ExitStatus.VIOLATED, "an observed output change exceeds its certificate")

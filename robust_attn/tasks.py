@@ -143,7 +143,10 @@ def _model_records(
     name = settings.task["name"]
     lengths = settings.task["lengths"] if name == "lipschitz" else [settings.tokens]
     bars.begin(name, layers=len(layers) * len(lengths), samples=samples_of(settings))
+    attack = attack_from(settings.attack) if name == "attack" else NoAttack()
+    heads = max(model.layer(layer).heads for layer in layers)
     for length in lengths:
+        require_memory(*size_of_certificates(attack, samples_of(settings), length), heads)
         inputs = _inputs(settings, folder, model, layers, length)
         for layer in layers:
             subject = Subject(model.name, model.origin.label, layer)
@@ -167,12 +170,10 @@ def _inputs(
 
 def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]]:
     options, seed = CertificateOptions(**settings.certificate), settings.seed
-    name, samples, tokens = settings.task["name"], *job.inputs.masses.shape
-    attack = attack_from(settings.attack) if name == "attack" else NoAttack()
-    require_memory(*size_of_certificates(attack, samples, tokens), job.layer.heads)
-    match name:
+    match settings.task["name"]:
         case "attack":
-            yield from attack_records(job, attack, budget_from(settings.budget, job.layer), options, seed=seed)
+            attack, budget = attack_from(settings.attack), budget_from(settings.budget, job.layer)
+            yield from attack_records(job, attack, budget, options, seed=seed)
         case "certify":
             budget = budget_from(settings.budget, job.layer)
             heads, tolerance = settings.task["heads"], settings.task["tolerance"]

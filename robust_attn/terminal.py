@@ -7,6 +7,7 @@ import logging
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from rich.console import Console
@@ -54,7 +55,7 @@ def record_line(record: Mapping[str, Any]) -> str:
     observed, certified = record.get("observed") or {}, record.get("certified") or {}
     parts = [
         f"output moved {number(observed['output_change'])}" if observed.get("output_change") is not None else "",
-        f"at most {number(certified['output_change'])}" if certified.get("output_change") is not None else "",
+        f"at most {upper(certified['output_change'])}" if certified.get("output_change") is not None else "",
         f"by {certified['bound']}" if certified.get("bound") else "",
         str(record.get("verdict", "")),
     ]
@@ -138,11 +139,19 @@ def number(value: float | None) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:.4g}"
 
 
+def upper(value: float | None) -> str:
+    """Four significant digits rounded up, or a dash: what is printed is an upper bound still."""
+    if value is None or not math.isfinite(value) or value == 0:
+        return number(value)
+    step = Decimal(10) ** (math.floor(math.log10(abs(value))) - 3)
+    return number(float((Decimal(value) / step).to_integral_value(ROUND_CEILING) * step))
+
+
 def power_of_ten(log10: float | None) -> str:
-    """A constant given by its logarithm, also where it overflows."""
+    """An upper bound given by its logarithm, also where it overflows; rounded up."""
     if log10 is None:
         return "-"
-    return number(10**log10) if log10 < 300 else f"10^{log10:.0f}"
+    return upper(10**log10) if log10 < 300 else f"10^{math.ceil(log10) if log10 < 1e6 else upper(log10)}"
 
 
 def _row(record: dict[str, Any]) -> list[str]:

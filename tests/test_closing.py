@@ -65,3 +65,22 @@ def test_an_interrupted_run_gets_a_report_without_figures(finished):
 def test_warnings_are_printed_as_they_are(finished):
     _, shown = closed(finished, warnings=["[red]look[/red]"])
     assert "WARNING: [red]look[/red]" in shown
+
+
+def test_records_that_amount_to_nothing_are_closed_all_the_same(tmp_path, monkeypatch):
+    def broken(*_):
+        raise TypeError("None")
+
+    monkeypatch.setattr("robust_attn.run.outcome_of", broken)
+    outcome, records, summary, _ = run(tmp_path / "run", *SMALL)
+    assert outcome.status is ExitStatus.FAILED
+    assert "not what they amount to: TypeError" in outcome.message
+    assert len(records) == summary["records"] == 2
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_a_run_without_records_is_refused(tmp_path):
+    outcome, _, summary, _ = run(tmp_path / "run", "model=toy", "task=tightness", "task.radii=[]")
+    assert outcome.status is ExitStatus.WRONG_CONFIGURATION
+    assert "nothing to do" in outcome.message
+    assert summary["status"] == "failed"

@@ -11,6 +11,7 @@ from robust_attn.home import without_home
         ("/home/ada", "~"),
         ("/home/adams/text.txt", "/home/adams/text.txt"),
         ("/data/text.txt", "/data/text.txt"),
+        ("/backup/home/ada/x", "/backup/home/ada/x"),
         ({"a": ["/home/ada/x", 1, None], "b": {"c": "/home/ada"}}, {"a": ["~/x", 1, None], "b": {"c": "~"}}),
         (3.5, 3.5),
     ],

@@ -33,6 +33,18 @@ def test_the_smaller_of_machine_and_control_group_counts(machine):
     assert available_bytes() == 8 * 2**30
 
 
+def test_file_pages_that_the_kernel_gives_up_count_as_free(machine, tmp_path):
+    machine(available=8 * 2**30, limit=str(4 * 2**30), used=str(3 * 2**30))
+    (tmp_path / "memory.stat").write_text(f"anon 5\ninactive_file {2**30}\n")
+    assert available_bytes() == 2 * 2**30
+
+
+def test_what_does_not_fit_is_refused_before_tokens_are_drawn(tmp_path):
+    outcome, _, _, _ = run(tmp_path / "run", "model=toy", "data=gaussian", "samples=1000000000000")
+    assert outcome.status is ExitStatus.WRONG_CONFIGURATION
+    assert "fewer samples" in outcome.message
+
+
 def test_nothing_known_refuses_nothing(machine):
     machine(available=None)
     assert available_bytes() is None

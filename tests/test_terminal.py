@@ -13,6 +13,7 @@ from robust_attn.terminal import (
     panel_table,
     power_of_ten,
     record_line,
+    upper,
     worst_samples,
 )
 
@@ -87,6 +88,16 @@ def test_powers_of_ten_do_not_overflow():
     assert power_of_ten(781.7) == "10^782"
     assert power_of_ten(2.0) == "100"
     assert power_of_ten(None) == "-"
+    assert power_of_ten(2e203) == "10^2e+203"
+
+
+def test_upper_values_are_rounded_up():
+    assert upper(30.97) == "30.97"
+    assert upper(30.970001) == "30.98"
+    assert upper(9.99991) == "10"
+    assert upper(1.00001e-9) == "1.001e-09"
+    assert upper(0.0) == "0"
+    assert upper(None) == upper(float("nan")) == "-"
 
 
 def fit(**changes) -> dict:

@@ -56,10 +56,12 @@ class Duplicate(Attack):
         self,
         layer: AttentionLayer,
         measure: TokenMeasure,
-        budget: Budget,  # noqa: ARG002
+        budget: Budget,
         generator: torch.Generator,  # noqa: ARG002
     ) -> Proposal:
         """Per sample the strongest repetition, in the budget that the farthest of them needs."""
+        if not isinstance(budget, Wasserstein):
+            raise UserError(f"attack=duplicate says what it needs in W2: take budget=wasserstein, not {budget.kind}.")
         if layer.mask is not Mask.NONE or layer.rotary is not None:
             raise UserError(
                 "attack=duplicate needs a layer without causal mask and rotary positions: there a token inserted "

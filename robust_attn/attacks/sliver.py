@@ -107,7 +107,7 @@ class _Search:
         """eps^2 / distance^2, but at most half of the source."""
         squared = (slivers.place - self.tokens.points[slivers.source]).square().sum(-1)
         half = self.tokens.masses[slivers.source] / 2
-        return torch.minimum(self.eps**2 / squared.clamp_min(torch.finfo(squared.dtype).tiny), half)
+        return torch.minimum(self.eps * self.eps / squared.clamp_min(torch.finfo(squared.dtype).tiny), half)
 
     def key_places(self) -> Float[Tensor, "n starts d"]:
         """At the edge, for every source: where queries point on average, or most of them, head by head and together."""

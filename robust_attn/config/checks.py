@@ -7,12 +7,15 @@ from typing import Any
 
 from robust_attn.attacks.torchattacks_table import checked_name
 from robust_attn.run_name import ATTACKS_WHOLE_MODEL
+from robust_attn.tracking.choice import MODES
 from robust_attn.types import UserError
 
 DTYPES = ("float64", "float32", "bfloat16")
+BUDGET_KINDS = ("wasserstein", "frobenius", "per_token")
+SMALLEST = 1e-140
+"""The smallest radius that is not zero: squares of displacements must not underflow."""
 SUPPORTS = ("auto", "tokens", "normalization")
 MASSES = ("equal", "sliver")
-WANDB_MODES = ("offline", "online", "disabled")
 
 
 def check_dtype(dtype: str, task: str) -> None:
@@ -33,12 +36,15 @@ def check_certificate(values: dict[str, Any]) -> None:
 def check_tracker(values: dict[str, Any]) -> None:
     """The mode of wandb; other trackers have none."""
     if values["name"] == "wandb":
-        one_of("tracker.mode", values["mode"], WANDB_MODES)
+        one_of("tracker.mode", values["mode"], MODES)
 
 
 def check_budget(values: dict[str, Any]) -> None:
     """The radius, and the ball that atoms stay in: by name or by its radius."""
     non_negative("budget.radius", values["radius"])
+    if 0 < values["radius"] < SMALLEST:
+        raise UserError(f"budget.radius must be zero or at least {SMALLEST:g}, got {values['radius']}.")
+    one_of("budget.kind", values["kind"], BUDGET_KINDS)
     value = values["support"]
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
     if not number and value not in SUPPORTS:

@@ -64,17 +64,27 @@ def _check_names(values: dict[str, Any]) -> None:
     """Nothing beside what the schemas know: Hydra's + adds any key, `_target_` among them, and a file can too."""
     groups: dict[str, Any] = {"": RunSchema, "model.": ModelSchema, "budget.": BudgetSchema}
     groups["certificate."] = CertificateSchema
-    for group in ("task", "data", "attack", "tracker"):
-        chosen = "torchattacks" if "suite" in values[group] else values[group].get("name")
-        groups[f"{group}."] = SCHEMAS[f"schema/{group}"].get(str(chosen))
+    groups |= {f"{group}.": _schema_of(group, values[group]) for group in ("task", "data", "attack", "tracker")}
     for prefix, schema in groups.items():
-        known = set(schema.__dataclass_fields__) if schema is not None else set()
         given = values[prefix.removesuffix(".")] if prefix else values
+        known = set(schema.__dataclass_fields__)
         unknown = sorted(str(name) for name in given if name not in known)
-        if schema is not None and unknown:
+        if unknown:
             raise UserError(
                 f"There is no setting {prefix + unknown[0]!r}; python -m robust_attn --cfg job lists them all."
             )
+        missing = sorted(known - set(given))
+        if missing:
+            raise UserError(f"{prefix}{missing[0]} is missing; choose another {prefix.removesuffix('.')} as a whole.")
+
+
+def _schema_of(group: str, chosen: Any) -> Any:
+    """The schema of the option of a group that was chosen."""
+    known = SCHEMAS[f"schema/{group}"]
+    name = "torchattacks" if "suite" in (chosen or ()) else chosen.get("name") if isinstance(chosen, dict) else chosen
+    if name not in known:
+        raise UserError(f"There is no {group} {name!r}; there are: {', '.join(known)}.")
+    return known[name]
 
 
 def settings_from(config: DictConfig) -> Settings:

@@ -35,7 +35,7 @@ class HubText:
     """A column of a Hugging Face data set."""
 
     dataset: str
-    split: str = "train"
+    split: str = "test"
     column: str = "text"
 
 

@@ -56,7 +56,9 @@ def findings(records: Sequence[Record]) -> dict[str, Any]:
     """Per layer: C and exponent of C n^exponent through the constants, the radius, and the head."""
     found = []
     for layer in sorted({record["layer"] for record in records}):
-        some = chosen(records, layer=layer)
+        some = [record for record in chosen(records, layer=layer) if record["lipschitz"]["lower"] is not None]
+        if not some:
+            continue
         law = power_law((0, record["tokens"], record["lipschitz"]["lower"]) for record in some)
         last = max(some, key=lambda record: record["tokens"])
         facts = {name: last[name] for name in ("layer", "configuration", "radius", "mask")}

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from robust_attn.models.catalog import ModelSpec
-from robust_attn.models.folder import has_tokenizer
+from robust_attn.models.folder import has_tokenizer, stored_in_float64
 from robust_attn.models.quiet import quiet_transformers, reason
 from robust_attn.models.registry import adapter_for
 from robust_attn.models.toy import ToyConfig, ToyTransformer
@@ -38,7 +38,10 @@ def random_module(spec: ModelSpec, sizes: Mapping[str, Any], *, seed: int, dtype
 
 
 def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
-    """The model in a folder that was checked before; no weight of it may be missing or have another shape."""
+    """The model in a folder that was checked before; no weight of it may be missing or have another shape.
+
+    Loaded in a precision that holds the weights as they are stored, then rounded to `dtype`.
+    """
     from transformers import AutoConfig, AutoModel
 
     try:
@@ -47,7 +50,7 @@ def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
             module, info = AutoModel.from_pretrained(
                 folder,
                 config=config,
-                dtype=torch.float32,
+                dtype=torch.float64 if stored_in_float64(folder) else torch.float32,
                 attn_implementation="sdpa",
                 use_safetensors=True,
                 local_files_only=True,

@@ -26,6 +26,17 @@ def check_folder(folder: Path, architecture: str) -> None:
         _check_readable(path)
 
 
+def stored_in_float64(folder: Path) -> bool:
+    """Whether any tensor needs more than float32, which holds float32, float16 and bfloat16 as they are."""
+    from safetensors import safe_open
+
+    for path in weight_files(folder):
+        with safe_open(path, framework="pt") as file:
+            if any(file.get_slice(name).get_dtype() == "F64" for name in file.keys()):  # noqa: SIM118
+                return True
+    return False
+
+
 def configuration(folder: Path) -> Mapping[str, Any]:
     """The content of the folder's config.json."""
     if not folder.is_dir():

@@ -16,10 +16,12 @@ _STATES = {
 
 
 def setting_of(run: Run) -> Setting:
-    """Budget and inputs, from the first record, else from the summary."""
-    budget = fact(run, "budget")
-    known = budget if isinstance(budget, dict) else {}
-    return Setting(str(known.get("kind") or ""), finite(known.get("radius")), _input_noun(run))
+    """Kind of budget and inputs; the smallest radius of all records, at which every one of them holds."""
+    budgets = [budget for record in run.records if isinstance(budget := record.get("budget"), dict)]
+    asked = fact(run, "budget")
+    known = budgets[0] if budgets else asked if isinstance(asked, dict) else {}
+    radii = [radius for budget in budgets or [known] if (radius := finite(budget.get("radius"))) is not None]
+    return Setting(str(known.get("kind") or ""), min(radii, default=None), _input_noun(run))
 
 
 def fact(run: Run, key: str) -> Any:
@@ -48,9 +50,14 @@ def _input_noun(run: Run) -> str:
 
 
 def weights_note(run: Run) -> str:
-    """The loud sentence when random weights stood in for pretrained ones, else nothing."""
+    """What must be known about the weights: that random ones stood in for trained ones, how they were stored."""
     note = (run.environment or {}).get("weights_note")
     return str(note) if note else ""
+
+
+def has_random_weights(run: Run) -> bool:
+    """Whether the weights were drawn, not trained."""
+    return str(fact(run, "weights") or "").startswith("random")
 
 
 def state_note(run: Run) -> str:
@@ -70,7 +77,13 @@ def state_note(run: Run) -> str:
 
 def command_of(run: Run) -> str:
     """The command line that repeats the run."""
-    return shlex.join(["python", "-m", "robust_attn", *run.overrides])
+    return shlex.join(["python", "-m", "robust_attn", *map(_typed, run.overrides)])
+
+
+def _typed(override: str) -> str:
+    """An override as Hydra reads it: a home folder, written ~, must stand in quotes."""
+    key, equals, value = override.partition("=")
+    return f"{key}='{value}'" if equals and value.startswith("~") else override
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

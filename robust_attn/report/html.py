@@ -67,6 +67,7 @@ def html_text(findings: Findings, charts: Sequence[Chart]) -> str:
         "subtitle": _subtitle(findings),
         "state": facts.state_note(run),
         "weights_note": facts.weights_note(run),
+        "random_weights": facts.has_random_weights(run),
         "tiles": tiles(findings),
         "run_has_records": bool(run.records),
         "charts": [(chart, trusted(svg_text(chart))) for chart in charts],

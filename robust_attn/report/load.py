@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from robust_attn.home import without_home
+from robust_attn.run_folder import ENVIRONMENT, INPUTS, RECORDS, SUMMARY
 from robust_attn.types import UserError
-
-RECORDS = "records.jsonl"
-SUMMARY = "summary.json"
-ENVIRONMENT = "environment.json"
-INPUTS = "inputs.json"
 
 
 @dataclass(frozen=True)

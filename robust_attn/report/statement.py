@@ -115,7 +115,8 @@ def _search_promise(rows: Sequence[Row], radii: Sequence[float]) -> str:
     tokens = counted(lengths[0], "token") if len(lengths) == 1 else "tokens"
     return (
         f"Whatever {tokens} of norm at most {_span(radii)} enter, and however they change within that ball, the output "
-        f"changes by at most a fixed multiple of the change (Euclidean norms over all tokens): {_listed(amounts)}."
+        "changes by at most a fixed multiple of the change (norms over all tokens, weighted by their masses): "
+        f"{_listed(amounts)}."
     )
 
 

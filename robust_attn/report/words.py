@@ -157,7 +157,9 @@ def _tokens(rows: Sequence[Row]) -> str:
 
 def _copies(rows: Sequence[Row]) -> str:
     copies = max((row.copies for row in rows if row.copies is not None), default=1)
-    return f", each token split into up to {copies} copies that may part," if copies > 1 else ""
+    if copies <= 1:
+        return ""
+    return f", the tokens split as in this attack (into up to {copies} copies, with the masses that it gave them),"
 
 
 def _effect(known: Sequence[LayerRow], setting: Setting) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robust_attn.record import Subject, finite, heading
+from robust_attn.record import Subject, finite, heading, worst_verdict
 from robust_attn.run_folder import RECORDS
 from robust_attn.soundness.case import Case, drawn
 from robust_attn.soundness.check import CERTIFICATE, Checked, Comparison, check
@@ -89,8 +89,14 @@ def continued(folder: Path) -> dict[str, Any]:
     records = [record for record in map(_parsed, lines) if record.get("task") == TASK]
     if not records:
         raise UserError(f"{folder} holds no finished case of a soundness campaign.")
-    subject = Subject("random", "drawn", 0)
-    return {**heading(subject, 0, 0), "task": TASK, "continues": folder.name, "carried": findings(records)}
+    worst = worst_verdict([record for record in records if not record.get("expected")])
+    return {
+        **heading(Subject("random", "drawn", 0), 0, 0),
+        "task": TASK,
+        "continues": folder.name,
+        "verdict": str(worst or Verdict.HOLDS),
+        "carried": findings(records),
+    }
 
 
 def _worst_per_bound(violations: Sequence[Comparison]) -> list[Comparison]:

@@ -19,13 +19,13 @@ VIOLATIONS = "violations"
 def soundness_records(values: dict[str, Any], folder: RunFolder) -> Iterator[dict[str, Any]]:
     """The records of the task with these settings; violations are saved below the run folder as they are found."""
     if values["replay"] is not None:
-        case, begun = saved_case(Path(values["replay"])), time.monotonic()
+        case, begun = saved_case(Path(values["replay"]).expanduser()), time.monotonic()
         checked = check(case)
         yield case_record(case, checked, seconds=time.monotonic() - begun)
         return
     campaign = Campaign(values["cases"], values["minutes"], values["first_seed"])
     if values["resume"] is not None:
-        earlier = continued(Path(values["resume"]))
+        earlier = continued(Path(values["resume"]).expanduser())
         yield earlier
         campaign = replace(campaign, first_seed=earlier["carried"]["last_seed"] + 1)
     yield from campaign.records(lambda name, found: save_violation(folder, name, found))

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
+
+from robust_attn.home import without_home
 
 LONG_FIELDS = ("convergence", "bounds", "text", "samples text", "motion")
 _PLAIN = (int, float, bool, type(None))
@@ -18,12 +19,6 @@ def plain(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, _PLAIN) else without_home(str(value))
-
-
-def without_home(text: str) -> str:
-    """The text with ~ in place of this person's home folder."""
-    home = str(Path.home())
-    return text.replace(home, "~") if len(home) > 1 else text
 
 
 def metrics(record: Mapping[str, Any], prefix: str = "") -> dict[str, str | int | float | bool]:

@@ -4,7 +4,7 @@ import torch
 from robust_attn.attacks.duplicate import Duplicate, repetition, repetition_changes
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.budget import Wasserstein
+from robust_attn.budget import Frobenius, Wasserstein
 from robust_attn.certificate import certify_measures
 from robust_attn.types import UserError
 from tests.cases import Case, generator, one_sample, random_layer, random_measure, scalar_measure
@@ -52,3 +52,9 @@ def test_layers_with_positions_are_refused(case):
 def test_no_repetition_is_refused():
     with pytest.raises(UserError, match="at least 1, got 0"):
         Duplicate(0)
+
+
+def test_other_budgets_than_wasserstein_are_refused():
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1))
+    with pytest.raises(UserError, match="take budget=wasserstein, not frobenius"):
+        Duplicate()(layer, measure, Frobenius(0.1), generator=generator(2))

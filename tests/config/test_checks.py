@@ -28,8 +28,8 @@ def refused(check, *values) -> str:
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_a_radius_is_taken_just_when_it_is_finite_and_not_negative(radius):
-    budget = {"radius": radius, "support": "auto"}
-    if math.isfinite(radius) and radius >= 0:
+    budget = {"radius": radius, "support": "auto", "kind": "wasserstein"}
+    if radius == 0 or 1e-140 <= radius < math.inf:
         check_budget(budget)
     else:
         assert f"got {radius}" in refused(check_budget, budget)
@@ -39,7 +39,9 @@ def test_a_radius_is_taken_just_when_it_is_finite_and_not_negative(radius):
 def test_a_support_is_a_name_or_a_number_above_zero(support):
     if support in ("auto", "tokens", "normalization"):
         return
-    assert refused(check_budget, {"radius": 1.0, "support": support}).startswith("budget.support must be")
+    assert refused(check_budget, {"radius": 1.0, "support": support, "kind": "frobenius"}).startswith(
+        "budget.support must be"
+    )
 
 
 @given(st.lists(st.integers(-5, 50), min_size=1))
@@ -89,3 +91,12 @@ def test_a_campaign_ends():
     assert "would never end" in refused(check_task, campaign)
     check_task(campaign | {"minutes": 0.5})
     assert "task.first_seed" in refused(check_task, campaign | {"cases": 1, "first_seed": -1})
+
+
+def test_budgets_are_known_without_importing_them():
+    from robust_attn.budget import BUDGETS
+
+    budget = {"radius": 1.0, "support": "auto"}
+    assert refused(check_budget, budget | {"kind": "foo"}).startswith("budget.kind must be one of")
+    for kind in BUDGETS:
+        check_budget(budget | {"kind": kind})

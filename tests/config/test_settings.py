@@ -144,3 +144,17 @@ def test_a_model_can_be_chosen_over_that_of_an_experiment():
     settings = settings_from(composed("experiment=figure4_quick", "model=smollm2", "task.windows=4"))
     assert settings.model["name"] == "smollm2"
     assert (settings.task["name"], settings.task["windows"]) == ("lipschitz", 4)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("attack.name=foo", "There is no attack 'foo'; there are: move"),
+        ("data.name=foo", "There is no data 'foo'; there are: prose"),
+        ("task.name=certify", "task.heads is missing; choose another task as a whole"),
+        ("budget.kind=foo", "budget.kind must be one of wasserstein"),
+    ],
+)
+def test_a_name_changed_inside_a_group_is_one_sentence(override, words):
+    with pytest.raises(UserError, match=words):
+        settings_from(composed(override))

@@ -95,3 +95,32 @@ def test_a_run_in_bfloat16_is_certified_for_the_rounded_weights(tmp_path):
     rounded = load_model("toy", "random", dtype=torch.bfloat16).layer(0)
     exact = load_model("toy", "random", dtype=torch.float64).layer(0)
     assert not torch.equal(rounded.query.double(), exact.query)
+
+
+def test_weights_stored_in_float64_are_not_rounded_on_the_way(tmp_path):
+    load_model("bert", "random", dtype=torch.float32, sizes=SIZES).module.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    stored = {name: tensor.double() * (1 + 1e-12) for name, tensor in load_file(path).items()}
+    save_file(stored, path, metadata={"format": "pt"})
+    layer = load_model("bert", str(tmp_path), dtype=torch.float64).layer(0)
+    weight = stored["encoder.layer.0.attention.self.query.weight"]
+    assert not torch.equal(weight, weight.float().double())
+    assert torch.equal(layer.query.flatten(0, 1), weight)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("budget.radius=1e160",),
+        ("task=lipschitz", "data=gaussian", "data.scale=1e200", "task.lengths=[2,3]", "task.windows=1"),
+        ("task=worst_case", "task.radius=1e200", "task.steps=1", "task.restarts=1"),
+    ],
+    ids=lambda settings: settings[0],
+)
+def test_what_is_not_finite_ends_with_status_1_and_a_summary(settings, tmp_path):
+    outcome, records, summary, _ = run(tmp_path / "run", "model=toy", "layers=[0]", *settings)
+    assert outcome.status is ExitStatus.FAILED
+    assert "not finite" in outcome.message
+    assert records
+    assert summary["exit_status"] == 1
+    assert (tmp_path / "run" / "report.html").is_file()

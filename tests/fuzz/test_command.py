@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +17,7 @@ VALUES = ("0", "1", "-1", "2", "1e-300", "1e300", "nan", "null", "[0,1]", "[9]",
 ODD = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), min_size=1, max_size=2)
 
 
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(odd=ODD)
-def test_a_run_ends_well_or_says_why(odd, monkeypatch, capsys):
+def ends_well_or_says_why(odd, monkeypatch, capsys) -> None:
     with tempfile.TemporaryDirectory() as place:
         arguments = [f"{key}={value}" for key, value in (BASE | odd).items()]
         status, sentences = command(monkeypatch, capsys, Path(place), *arguments, "hydra.run.dir=run")
@@ -31,3 +30,16 @@ def test_a_run_ends_well_or_says_why(odd, monkeypatch, capsys):
     assert len(sentences) == 1
     assert status is ExitStatus.WRONG_CONFIGURATION or "finite" in sentences[0]
     assert status is ExitStatus.FAILED or ended != "complete"
+
+
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(odd=ODD)
+def test_a_run_ends_well_or_says_why(odd, monkeypatch, capsys):
+    ends_well_or_says_why(odd, monkeypatch, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("key", KEYS)
+def test_every_odd_value_of_every_setting(key, value, monkeypatch, capsys):
+    ends_well_or_says_why({key: value}, monkeypatch, capsys)

@@ -23,6 +23,11 @@ def test_the_promise_names_inputs_perturbation_layer_and_amount() -> None:
     )
 
 
+def test_the_promise_does_not_reach_beyond_the_masses_of_the_attack() -> None:
+    said = sentence([record(3) | {"copies": 2}])
+    assert "the tokens split as in this attack (into up to 2 copies, with the masses that it gave them)" in said
+
+
 def test_the_promise_says_which_layers_it_leaves_out() -> None:
     assert "Nothing is promised for layer 1." in sentence([record(0), record(1, certified=NOTHING)])
 

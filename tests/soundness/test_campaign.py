@@ -66,3 +66,17 @@ def test_where_no_campaign_is_none_goes_on(tmp_path):
     (tmp_path / "records.jsonl").write_text('{"task": "attack"}\n')
     with pytest.raises(UserError, match="no finished case"):
         continued(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("checked", "size", "verdict"),
+    [
+        (Checked((GOOD, BAD)), 1.0, "VIOLATED"),
+        (Checked((GOOD,), ("not finite",)), 1.0, "UNKNOWN"),
+        (Checked((GOOD,), ("not finite",)), 1e100, "HOLDS"),
+    ],
+)
+def test_a_campaign_that_goes_on_answers_for_the_one_before(checked, size, verdict, tmp_path):
+    record = case_record(Case(10, token_size=size), checked, seconds=1.0)
+    (tmp_path / "records.jsonl").write_text(json.dumps(record) + "\n")
+    assert continued(tmp_path)["verdict"] == verdict
