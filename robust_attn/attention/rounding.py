@@ -16,8 +16,8 @@ from robust_attn.attention.measure import TokenMeasure
 KNOWN_LOGITS = 1e-6
 """Logits that err by no more than this leave attention weights known well enough to make bounds of them."""
 GROWTH = 8.0
-"""A bound made of attention weights, their means and deviations grows by at most 1 + GROWTH e: each is at most of the
-fourth power in weights that err by 1 + 2 e, and a deviation from the mean is least for the exact mean."""
+"""A bound made of attention weights, their means and deviations grows by at most 1 + GROWTH e: it is at most of the
+fourth power in weights that err by 1 + 2 e, and a deviation from the mean is least for the exact mean. Seen: 2 e."""
 
 
 UNKNOWN_ATTENTION = "logits are too large: rounding leaves the attention weights unknown"

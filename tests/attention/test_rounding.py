@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -7,9 +7,11 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import GROWTH, KNOWN_LOGITS, attention_growth, logit_error
-from robust_attn.budget import BUDGETS, PerToken, Wasserstein
+from robust_attn.bounds.ball import ball_norms
+from robust_attn.budget import BUDGETS, Frobenius, PerToken, Wasserstein
 from robust_attn.certificate import certify, certify_measures
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
+from robust_attn.spectral.norms import head_norms
 from tests.cases import CASES, Case, generator, random_layer, random_measure
 
 UNMASKED = [case for case in CASES if case.mask is Mask.NONE][::3]
@@ -78,3 +80,21 @@ def test_where_weights_are_unknown_the_hull_holds_between_any_two_means(case: Ca
     most = rows.max() if kind is PerToken else (kind(1.0).weights(measure) * rows**2).sum().sqrt()
     assert certificate.named("local.hull").output_change >= float(most)
     assert not certificate.named("local.ball").applies
+
+
+@pytest.mark.parametrize("size", [1.0, 5.0, 20.0])
+@pytest.mark.parametrize("case", CASES[::5], ids=str)
+def test_bounds_made_of_attention_weights_grow_by_less_than_stated_when_logits_move(case: Case, size: float):
+    """Masses times exp(e d_j) move logit (i, j) by e d_j and nothing else, in a budget that does not weigh by mass."""
+    layer, measure = sharpened(random_layer(case, generator(2)), size), random_measure(case, generator(3))
+    e, budget, norms = 1e-6, Frobenius(0.01), head_norms(layer)
+    moved = measure.masses * (e * torch.randn(measure.masses.shape, generator=generator(4)).clamp(-1, 1)).exp()
+    beside = TokenMeasure(measure.points, moved / moved.sum(-1, keepdim=True), measure.positions)
+    (before,), (after,) = (ball_norms(layer, norms, each, [budget]) for each in (measure, beside))
+    for field in fields(before):
+        old, new = getattr(before, field.name), getattr(after, field.name)
+        assert (new <= old * (1 + GROWTH * e)).all(), field.name
+    weights = budget.weights(measure)
+    constants = [local_lipschitz(layer, each, weights=weights).lower for each in (measure, beside)]
+    closed = torch.minimum(before.centre, before.centre_blocks)
+    assert (constants[1] <= constants[0] + GROWTH * e * closed).all()
