@@ -68,6 +68,43 @@ def test_neither_constant_nor_certificate_is_below_the_exact_one_at_huge_logits(
     assert certify_measures(layer, batch, Wasserstein(radius))[0].output_change >= exact * radius * (1 - 1e-9)
 
 
+def summing(size: float, width: int) -> AttentionLayer:
+    """Every query is size (1, ..., 1) and a key size times its token: a logit is size^2 times the sum of a token."""
+    one, nothing = torch.eye(width, dtype=torch.float64)[None], torch.zeros(1, width, dtype=torch.float64)
+    return AttentionLayer(
+        query=0 * one,
+        query_bias=nothing + size,
+        key=size * one,
+        key_bias=nothing,
+        value=one,
+        output=one,
+        offset=nothing[0],
+        scale=1.0,
+    )
+
+
+def test_a_tie_that_rounding_breaks_is_not_taken_for_attention_to_one_token():
+    """Two tokens of the same numbers in another order have the same logit, and each gets half of the attention.
+
+    So a step t along (1, ..., 1) / sqrt d of one turns both rows by size^2 sqrt d t / 4 times the distance of the
+    values. In float64 the two sums differ, by more than ten, and all attention goes to one.
+    """
+    size, width = 1e9, 8
+    layer = summing(size, width)
+    numbers = (torch.rand(width, generator=generator(seed), dtype=torch.float64) for seed in range(100))
+    pairs = (torch.stack((each, each[torch.randperm(width, generator=generator(0))])) for each in numbers)
+    measures = (TokenMeasure.uniform(pair[None]) for pair in pairs)
+    measure = next(each for each in measures if layer.linearize(each).attention().amax(-1).min() > 0.99)
+    first, second = measure.points[0]
+    exact = size**2 * width**0.5 / 4 * float((first - second).norm()) * 2**0.5
+    for estimate in (local_lipschitz(layer, measure), split_lipschitz(layer, measure)):
+        assert float(estimate.upper) >= exact
+    budget = Wasserstein(1e-22)
+    certificates = [certify(layer, measure.sample(0), budget, deterministic=each) for each in (False, True)]
+    for certificate in (*certificates, *certify_measures(layer, measure, budget)):
+        assert certificate.output_change >= 0.99 * exact * budget.radius
+
+
 @pytest.mark.parametrize("kind", BUDGETS.values(), ids=list(BUDGETS))
 @pytest.mark.parametrize("case", UNMASKED, ids=str)
 def test_where_weights_are_unknown_the_hull_holds_between_any_two_means(case: Case, kind):
