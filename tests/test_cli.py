@@ -116,6 +116,7 @@ def test_main_job_leaves_the_files_of_the_contract(tmp_path):
     assert len((folder / "records.jsonl").read_text().splitlines()) == 4
 
 
+@pytest.mark.slow
 def test_certified_radius_from_the_command_line(tmp_path):
     done = command(
         "task=certify", "tolerance=0.1", "model=toy", "tokens=6", "samples=2", "tracker=none",
@@ -171,6 +172,7 @@ def test_a_folder_with_a_run_is_not_written_again(tmp_path):
     assert (tmp_path / "here" / "records.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_v_prints_a_line_for_every_record_and_without_it_there_is_none(tmp_path):
     small = ("model=toy", "attack=random", "tokens=4", "samples=2", "layers=[0]", "tracker=none")
     loud, quiet = command("-v", *small, cwd=tmp_path), command(*small, "hydra.run.dir=quiet", cwd=tmp_path)
