@@ -89,13 +89,13 @@ def _found(settings: Settings, records: list[dict[str, Any]]) -> tuple[Experimen
 
 
 def _judged(records: list[dict[str, Any]]) -> Outcome:
-    if any(map(constant_unknown, records)):
-        return Outcome(ExitStatus.FAILED, "a constant was not finite, so nothing can be said about it")
     match worst_verdict([record for record in records if not record.get("expected")]):
         case Verdict.VIOLATED:
             return Outcome(ExitStatus.VIOLATED, "an observed output change exceeds its certificate")
         case Verdict.UNKNOWN:
             return Outcome(ExitStatus.FAILED, "a value was not finite, so nothing can be said about it")
+        case _ if any(map(constant_unknown, records)):
+            return Outcome(ExitStatus.FAILED, "a constant was not finite, so nothing can be said about it")
         case _:
             return Outcome(ExitStatus.OK)
 
