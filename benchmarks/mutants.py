@@ -1,4 +1,4 @@
-"""Bounds deliberately altered in one place, each with the tests that have to notice (theory sheet, section 7)."""
+"""Bounds deliberately altered in one place, each with the tests that have to notice (docs/proofs/README.md)."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ EXACT = "bounds/test_rounding.py::test_closed_forms_and_hull_are_those_of_interv
 SPECTRAL = "bounds/test_rounding.py::test_spectral_norms_are_upper_values_within_their_margins"
 HEADS = "bounds/test_rounding.py::test_norms_of_heads_are_upper_values"
 UNKNOWN_WEIGHTS = "attention/test_rounding.py::test_a_tie_that_rounding_breaks_is_not_taken_for_attention_to_one_token"
+FALSE = "faults/test_false_certificates.py::test_"
+COVERED = "attention/test_rounding.py::test_what_bounds_allow_for_rounding_covers_weights_that_differ_by_as_much"
 UNKNOWN_MEANS = "attention/test_rounding.py::test_where_weights_are_unknown_the_hull_holds_between_any_two_means"
 TWO_HEADS = "bounds/test_ball.py::test_two_equal_heads_are_twice_one"
 ONE_TOKEN = "bounds/test_ball.py::test_one_token_by_hand"
@@ -93,7 +95,7 @@ MUTANTS = (
     *_altered(
         "bounds/interval.py",
         "bounds/test_interval.py",
-        ("margin", "MARGIN = 1 + 1e-11", "MARGIN = 1 - 1e-11", EXACT),
+        ("margin", "MARGIN = 1 + 5e-11", "MARGIN = 1 - 5e-11", EXACT),
         ("others", "log_others(log_p - shift)", "log_others(log_p)", "interval_softmax_is_attained_at_a_corner"),
         (
             "gershgorin",
@@ -230,7 +232,16 @@ MUTANTS = (
             "gram(queries)",
             "gram_of_the_key_slopes_agrees_with_autograd",
         ),
-        ("query_blocks", "@ slopes_apart).sum(-2)", "@ slopes_apart).amax(-2)", TWO_HEADS),
+        (
+            "query_blocks",
+            "covariance + both + points, torch.inf).sum(-2)",
+            "covariance + both + points, torch.inf).amax(-2)",
+            TWO_HEADS,
+        ),
+        ("points", "difference.norm(dim=-1) + 2 * error[..., None, None]", "difference.norm(dim=-1)", COVERED),
+        ("deviation", "deviation + error[..., None], weighted", "deviation, weighted", COVERED),
+        ("covariance", "(weight + weight**2 + summed)", "summed", COVERED),
+        ("unknown_weights", "unknown = ~(error <= KNOWN_LOGITS)", "unknown = error.isnan()", UNKNOWN_WEIGHTS),
     ),
     *_altered(
         "spectral/lanczos.py",
@@ -242,6 +253,18 @@ MUTANTS = (
             "else len(checkpoints(steps)))",
             "else 1)",
             "a_run_that_chose_when_to_stop_pays_for_every_checkpoint",
+        ),
+        (
+            "fresh",
+            "secrets.randbits(SEED_BITS)",
+            "0",
+            "spectral/test_lipschitz.py::test_a_start_is_drawn_anew_and_can_be_repeated",
+        ),
+        (
+            "bits",
+            "np.random.default_rng(seed)",
+            "np.random.default_rng(seed % 2**32)",
+            "spectral/test_lipschitz.py::test_every_bit_of_a_seed_counts",
         ),
         ("margin", "(factor * (1 + margin))", "(factor * (1 - margin))", "exact_when_the_whole_space_is_searched"),
     ),
@@ -258,10 +281,10 @@ MUTANTS = (
         ),
         ("stacked", "(key_factor @ query).flatten(0, 1)", "(key_factor @ query)[0]", HEADS),
         (
-            "rotary_scaling",
-            "scale = layer.scale * layer.rotary.scaling**2",
-            "scale = layer.scale * layer.rotary.scaling",
-            "bounds/test_setting.py::test_a_scaled_rotation_scales_the_logits_twice",
+            "product",
+            "return found + product_error(left, right, unit=unit)",
+            "return found",
+            FALSE + "values_that_cancel_in_the_output_projection_are_not_taken_for_none",
         ),
     ),
     *_altered(
@@ -270,8 +293,8 @@ MUTANTS = (
         ("moments", "((1 - start) ** 2 - (1 - end) ** 2) / 2", "(end - start) ** 2 / 2", "the_path_by_hand"),
         (
             "remainder",
-            "eps * slope + remainder",
-            "eps * slope",
+            "eps * values.lipschitz_upper + remainder",
+            "eps * values.lipschitz_upper",
             "second_order_with_confidence_is_the_given_constant_plus_the_same_curvature",
         ),
         ("not_a_number", " and math.isfinite(certified))", ")", "verdicts"),
@@ -279,13 +302,116 @@ MUTANTS = (
         ("broken", "if not usable or broken:", "if not usable:", "what_is_not_finite_is_unknown_and_raises_nothing"),
         ("hull_radius", "hull_rows=path[-1]", "hull_rows=path[0]", "the_hull_in_each_norm_by_hand"),
         ("hull_weights", "(budget.weights(measure) * rows**2)", "(rows**2)", "the_hull_in_each_norm_by_hand"),
-        ("unknown_weights", "growth=float(growth[index])", "growth=0.0", UNKNOWN_WEIGHTS),
-        ("unknown_mean", "2 * hull, budget", "hull, budget", UNKNOWN_MEANS),
+        (
+            "support",
+            "if budget.support is None:",
+            "if budget.radius < 0:",
+            FALSE + "without_a_support_nothing_is_promised_to_any_measure",
+        ),
+        (
+            "observed_rounding",
+            "OBSERVED_ROUNDING = 0.1",
+            "OBSERVED_ROUNDING = 10.0",
+            FALSE + "a_comparison_that_rounding_may_decide_is_unknown",
+        ),
+        (
+            "mostly_rounding",
+            "MOSTLY_ROUNDING = 2.001",
+            "MOSTLY_ROUNDING = 1e300",
+            FALSE + "values_that_cancel_in_the_output_projection_are_not_taken_for_none",
+        ),
     ),
     *_altered(
         "spectral/lipschitz.py",
         "spectral/test_lipschitz.py",
-        ("unknown", "attention_growth(layer, measure).isinf()", "measure.radius.isnan()", UNKNOWN_WEIGHTS),
+        ("off", ".upper for estimate in each]) + off", ".upper for estimate in each])", UNKNOWN_WEIGHTS),
+        (
+            "precision",
+            "layer.to(torch.float64).linearize(measure.to(torch.float64))",
+            "layer.linearize(measure)",
+            FALSE + "a_float32_layer_is_certified_in_float64",
+        ),
+    ),
+    *_altered(
+        "spectral/derivative_error.py",
+        "attention/test_rounding.py",
+        (
+            "weights",
+            "2 * part[..., None] * output",
+            "0 * part[..., None] * output",
+            "the_derivative_is_off_by_less_than_stated_when_logits_move",
+        ),
+        (
+            "queries",
+            "3 * part[..., None] * sizes.scale",
+            "0 * part[..., None] * sizes.scale",
+            "the_derivative_is_off_by_less_than_stated_when_logits_move",
+        ),
+        ("unknown", "unknown.any(-1), torch.inf", "unknown.any(-1), 0.0", UNKNOWN_WEIGHTS),
+    ),
+    *_altered(
+        "attention/rounding.py",
+        "attention/test_rounding.py",
+        (
+            "value",
+            "(out + 2) * values + 20) * sizes.output",
+            "(out + 2) * values + 20) * 0 * sizes.output",
+            FALSE + "values_far_from_the_origin_are_known_up_to_rounding_alone",
+        ),
+        ("logit", "logit=logit_error(layer, measure, unit=unit) + softmax", "logit=softmax", UNKNOWN_WEIGHTS),
+        (
+            "query_slope",
+            "query_slope=unit * (n",
+            "query_slope=0 * unit * (n",
+            "what_float32_finds_errs_by_no_more_than_stated",
+        ),
+        (
+            "key_slope",
+            "key_slope=unit * (2",
+            "key_slope=0 * unit * (2",
+            "what_float32_finds_errs_by_no_more_than_stated",
+        ),
+        (
+            "range",
+            "(lightest >= NEGLIGIBLE_SIZE) & known",
+            "(lightest >= NEGLIGIBLE_SIZE)",
+            "sizes_that_floats_cannot_square_are_told",
+        ),
+    ),
+    *_altered(
+        "attention/layer.py",
+        "attention/test_layer.py",
+        (
+            "scale",
+            "return abs(self.scale) *",
+            "return self.scale *",
+            FALSE + "a_negative_scale_bounds_as_much_as_a_positive_one",
+        ),
+    ),
+    *_altered(
+        "attention/layer.py",
+        "bounds/test_setting.py",
+        ("rotary", "self.rotary.stretch**2", "self.rotary.stretch", "a_scaled_rotation_scales_the_logits_twice"),
+    ),
+    *_altered(
+        "bounds/interval.py",
+        "bounds/test_interval.py",
+        (
+            "logit_error",
+            "torch.minimum(pair, alone)) + data.logit_error[..., None, None]",
+            "torch.minimum(pair, alone))",
+            COVERED,
+        ),
+    ),
+    *_altered(
+        "bounds/ball.py",
+        "bounds/test_ball.py",
+        (
+            "unknown_mean",
+            "(1 + torch.expm1(2 * data.logit_error).clamp_max(1.0))",
+            "(1 + 0 * data.logit_error)",
+            UNKNOWN_MEANS,
+        ),
     ),
     *_altered(
         "bounds/bound.py",

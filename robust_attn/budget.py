@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.types import UserError
+from robust_attn.types import FieldError
 
 CONTAINS_TOLERANCE = 1e-9
 EDGE = 1e-9
@@ -38,9 +38,9 @@ class Budget(ABC):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.radius) and self.radius >= 0):
-            raise UserError(f"budget.radius must be a finite number that is not negative, got {self.radius}.")
+            raise FieldError("radius", f"must be a finite number that is not negative, got {self.radius}.")
         if isinstance(self.support, int | float) and not self.support > 0:
-            raise UserError(f"budget.support must be a number above zero, got {self.support}.")
+            raise FieldError("support", f"must be a number above zero, got {self.support}.")
 
     @abstractmethod
     def norm(self, field: Float[Tensor, "*batch n d"], measure: TokenMeasure) -> Float[Tensor, "*batch"]:
@@ -98,7 +98,7 @@ class Budget(ABC):
         if isinstance(self.support, TokenRadius):
             return largest
         if bool((largest > self.support * (1 + CONTAINS_TOLERANCE)).any()):
-            raise UserError(f"budget.support is {self.support}, but a token has norm {float(largest.max()):.6g}.")
+            raise FieldError("support", f"is {self.support}, but a token has norm {float(largest.max()):.6g}.")
         return torch.full_like(largest, self.support)
 
     def slope(
@@ -257,6 +257,12 @@ class PerToken(Budget):
     def _sizes(self, field: Tensor, measure: TokenMeasure) -> Tensor:
         sizes = field.norm(dim=-1)
         return torch.where(measure.present, sizes, torch.zeros_like(sizes))
+
+
+def expect_budget(given: object) -> None:
+    """A ValueError that says what to do if something else than a budget was given, such as its radius."""
+    if not isinstance(given, Budget):
+        raise ValueError(f"expected a budget, such as Wasserstein(0.01); got {given!r}")
 
 
 BUDGETS: dict[str, type[Budget]] = {budget.kind: budget for budget in (Wasserstein, Frobenius, PerToken)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from robust_attn.attacks.attack import Attack
@@ -22,9 +23,10 @@ from robust_attn.experiments.mean_field import MeanField
 from robust_attn.experiments.radius import Radius
 from robust_attn.experiments.study import Study
 from robust_attn.experiments.unbalanced import Unbalanced
+from robust_attn.pipeline import CertificateOptions
 from robust_attn.through.attack import MoveThrough, ThroughAttack, TorchattacksThrough
 from robust_attn.through.split import SplitThrough
-from robust_attn.types import UserError
+from robust_attn.types import FieldError, UserError
 
 
 def mass_split_from(*, tokens: int | str = "all", masses: str = Masses.EQUAL, **settings: Any) -> MassSplit:
@@ -52,9 +54,19 @@ STUDIES: dict[str, Callable[..., Study]] = {
 }
 
 
+@contextmanager
+def told_as(group: str) -> Iterator[None]:
+    """What objects say about their fields, said about the settings of a group."""
+    try:
+        yield
+    except FieldError as error:
+        raise error.of_setting(group) from error
+
+
 def budget_from(values: dict[str, Any], layer: AttentionLayer | None = None) -> Budget:
     """The budget of the kind named. Where the support is that of the normalisation, the layer knows it."""
-    return BUDGETS[values["kind"]](float(values["radius"]), support_from(values.get("support", "auto"), layer))
+    with told_as("budget"):
+        return BUDGETS[values["kind"]](float(values["radius"]), support_from(values.get("support", "auto"), layer))
 
 
 def support_from(value: float | str, layer: AttentionLayer | None) -> float | TokenRadius | None:
@@ -72,11 +84,17 @@ def support_from(value: float | str, layer: AttentionLayer | None) -> float | To
             return float(value)
 
 
+def certificate_options_from(values: dict[str, Any]) -> CertificateOptions:
+    """How certificates are computed in one run: where no seed is given one is drawn, for all of the run."""
+    return CertificateOptions(**{name: value for name, value in values.items() if name != "seed" or value is not None})
+
+
 def attack_from(values: dict[str, Any]) -> Attack:
     """The attack named, with its own settings; an attack of a suite keeps its name as one of them."""
-    if "suite" in values:
-        return ATTACKS[values["suite"]](**{key: value for key, value in values.items() if key != "suite"})
-    return ATTACKS[values["name"]](**_own(values))
+    with told_as("attack"):
+        if "suite" in values:
+            return ATTACKS[values["suite"]](**{key: value for key, value in values.items() if key != "suite"})
+        return ATTACKS[values["name"]](**_own(values))
 
 
 def through_from(values: dict[str, Any]) -> ThroughAttack:

@@ -7,48 +7,52 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
+from robust_attn.attention.jacobian import project
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.rounding import UNKNOWN_ATTENTION, attention_growth
+from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
+from robust_attn.attention.rounding import UNIT, Sizes, rounding_at, within_range
 from robust_attn.bounds import paper, sharp, splitting
 from robust_attn.bounds.ball import BallNorms, ball_norms
 from robust_attn.bounds.bound import Bound, Side, from_output_change, not_applicable
 from robust_attn.bounds.comparators import comparator_bounds
 from robust_attn.bounds.joint_norms import joint_norms
 from robust_attn.bounds.setting import BallSetting
-from robust_attn.budget import Budget, PerToken, Wasserstein
+from robust_attn.budget import Budget, PerToken, Wasserstein, expect_budget
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz
-from robust_attn.spectral.norms import HeadNorms, head_norms
-from robust_attn.types import Scope, Verdict
+from robust_attn.spectral.norms import HeadNorms, head_norms, product_error
+from robust_attn.types import Scope, UserError, Verdict
 
 HULL = "local.hull"
-_UNKNOWN = tuple(
-    (name, UNKNOWN_ATTENTION, scope)
-    for name, scope in (
-        ("local.closed_form", Scope.LOCAL),
-        ("local.block_norm", Scope.LOCAL),
-        ("local.second_order", Scope.BALL),
-        ("local.second_order_deterministic", Scope.BALL),
-        ("local.ball", Scope.BALL),
-    )
-)
 PATH = (0.25, 0.5, 0.75, 1.0)
 """Parts of the radius at which a path from the tokens to the edge of the ball is looked at."""
+DOUBT = 1e-4
+"""Sizes that rounding may change by more than this part make it worth asking what it does to the certificate."""
+MOSTLY_ROUNDING = 2.001
+"""A bound beyond so many times the one without rounding is one of rounding. Where logits are not known at all the hull
+is doubled: that much is still a bound of the layer."""
+OUT_OF_RANGE = "sizes are such that squares of them vanish or overflow"
+AllBounds = tuple[tuple[Bound, ...], ...]
+OBSERVED_ROUNDING = 0.1
+"""A comparison of which rounding may be more than this part of the certificate decides nothing."""
 
 
 @dataclass(frozen=True)
 class Certificate:
     """No perturbation in the budget changes the layer's output by more than `output_change`, by the bound named.
 
-    It fails with at most `failure_probability`, zero unless a Lanczos value entered. `bounds` shows all the others.
+    It fails with at most `failure_probability`, zero unless a Lanczos value entered: over the draw of that value's
+    start, by `seed`, for a layer and tokens that were fixed before it. What rounding may have done is allowed for in
+    every bound; where that is more than the rest of it, nothing is certified: not a number, and no bound.
     """
 
     bound: str | None
     output_change: float
     failure_probability: float
     bounds: tuple[Bound, ...]
+    seed: int | None = None
 
     def named(self, name: str) -> Bound:
         """One of the bounds, by name."""
@@ -60,15 +64,20 @@ def certify(
     measure: TokenMeasure,
     budget: Budget,
     *,
-    generator: torch.Generator | None = None,
+    seed: int | None = None,
     deterministic: bool = False,
 ) -> Certificate:
-    """The certificate of one measure. `deterministic` leaves out what holds only with high probability."""
-    batched = TokenMeasure(measure.points[None], measure.masses[None], measure.positions[None])
+    """The certificate of one measure. `deterministic` leaves out what holds only with high probability.
+
+    With `seed` a certificate is repeated; without, its start is drawn anew, so that nobody can have known it.
+    """
+    expect_measure(measure)
+    expect_budget(budget)
+    batched = stack([measure])
     estimate = None
     if not deterministic:
-        weights = budget.weights(batched)
-        estimate = local_lipschitz(layer, batched, weights=weights, generator=generator)
+        weights = budget.weights(batched.to(torch.float64))
+        estimate = local_lipschitz(layer, batched, weights=weights, seed=seed)
     return certify_batch(layer, batched, budget, lipschitz=estimate)[0]
 
 
@@ -86,18 +95,13 @@ def certify_batch(
     """
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer) if norms is None else norms
-    path = ball_norms(layer, norms, measure, [replace(budget, radius=part * budget.radius) for part in PATH])
-    growth = attention_growth(layer, measure)
+    found = _bounds(layer, norms, measure, budget, lipschitz, unit=UNIT)
+    exact = None
+    if _doubtful(layer, norms, measure):
+        exact = _bounds(layer, head_norms(layer, unit=0.0), measure, budget, lipschitz, unit=0.0)
+    seed = None if lipschitz is None else lipschitz.seed
     return tuple(
-        _smallest(
-            (
-                *_global_bounds(layer, norms, measure.sample(index), budget),
-                *_local_bounds(measure.sample(index), budget, _sample_values(path, lipschitz, growth, index)),
-                *comparator_bounds(layer, norms, measure.sample(index), budget),
-            ),
-            known=bool(torch.isfinite(layer.offset).all()),
-        )
-        for index in range(measure.points.shape[0])
+        replace(each, seed=seed) for each in _certificates(found, exact, within_range(layer, measure, budget.radius))
     )
 
 
@@ -106,29 +110,92 @@ def certify_measures(
 ) -> tuple[Certificate, ...]:
     """Certificates of every sample against **any** measure within the budget's W2 distance: atoms may split freely.
 
-    The measures stay in the budget's support; without one, in the ball that holds the atoms wherever they may go whole.
-    Deterministic. Far above `certify_batch` on pretrained layers, because slivers of mass really are that strong.
+    The measures stay in the budget's support, which must be given: without one a part of a token, light enough, goes
+    anywhere, and nothing holds. Deterministic. Far above `certify_batch` on pretrained layers, because slivers of mass
+    really are that strong.
     """
+    expect_measure(measure)
+    expect_budget(budget)
+    if budget.support is None:
+        raise UserError("Any measure within a W2 distance needs a support: Wasserstein(radius, support=...).")
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer) if norms is None else norms
-    joint = joint_norms(layer)
-    found = []
-    for index in range(measure.points.shape[0]):
-        sample = measure.sample(index)
-        support = min(BallSetting.around(layer, norms, sample, budget).radius, float(budget.support_radius(sample)))
-        bounds = splitting.splitting_bounds(layer, norms, sample, budget, support=support, joint=joint)
-        found.append(_smallest(bounds, known=bool(torch.isfinite(layer.offset).all())))
-    return tuple(found)
+    found = _measure_bounds(layer, norms, measure, budget, unit=UNIT)
+    exact = None
+    if _doubtful(layer, norms, measure):
+        exact = _measure_bounds(layer, head_norms(layer, unit=0.0), measure, budget, unit=0.0)
+    known = within_range(layer, measure, budget.radius, budget.support_radius(measure))
+    return _certificates(found, exact, known)
 
 
 def verdict(observed: float, rounding: float, certificate: Certificate) -> Verdict:
-    """HOLDS only for finite numbers, an observed change within the certificate, and a certificate below the hull."""
+    """HOLDS only for finite numbers, an observed change within the certificate, and a certificate below the hull.
+
+    `rounding` is what float arithmetic may have added to `observed`. Where it is more than a tenth of the certificate
+    it could hide a violation: UNKNOWN.
+    """
     certified = certificate.output_change
     if not (math.isfinite(observed) and math.isfinite(rounding) and math.isfinite(certified)):
         return Verdict.UNKNOWN
     if observed - rounding > certified:
         return Verdict.VIOLATED
+    if rounding > OBSERVED_ROUNDING * certified:
+        return Verdict.UNKNOWN
     return Verdict.VACUOUS if certificate.bound in (HULL, splitting.HULL) else Verdict.HOLDS
+
+
+def _bounds(
+    layer: AttentionLayer,
+    norms: HeadNorms,
+    measure: TokenMeasure,
+    budget: Budget,
+    lipschitz: LipschitzEstimate | None,
+    *,
+    unit: float,
+) -> AllBounds:
+    """Every bound of every sample; with `unit` zero as if arithmetic were exact."""
+    budgets = [replace(budget, radius=part * budget.radius) for part in PATH]
+    path = ball_norms(layer, norms, measure, budgets, unit=unit)
+    return tuple(
+        (
+            *_global_bounds(layer, norms, measure.sample(index), budget),
+            *_local_bounds(measure.sample(index), budget, _sample_values(path, lipschitz, index, unit)),
+            *comparator_bounds(layer, norms, measure.sample(index), budget),
+        )
+        for index in range(measure.points.shape[0])
+    )
+
+
+def _measure_bounds(
+    layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Wasserstein, *, unit: float
+) -> AllBounds:
+    """Every bound against any measure, of every sample; with `unit` zero as if arithmetic were exact."""
+    joint, supports = joint_norms(layer, unit=unit), budget.support_radius(measure).tolist()
+    return tuple(
+        splitting.splitting_bounds(layer, norms, measure.sample(index), budget, support=support, joint=joint, unit=unit)
+        for index, support in enumerate(supports)
+    )
+
+
+def _doubtful(layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure) -> bool:
+    """Whether rounding is not small beside what bounds are made of: norms of products, spreads, logits.
+
+    Only how much is then asked depends on this, never what is certified.
+    """
+    sizes, parts, present = Sizes.of(layer, measure), project(layer, measure), measure.present[..., None, :, None]
+    key, value = layer.key[layer.head_groups], layer.value[layer.head_groups]
+    lost = product_error(layer.output, value).max() > DOUBT * norms.value.max()
+    if layer.rotary is None:
+        error = layer.logit_scale * product_error(key.transpose(-1, -2), layer.query)
+        lost = lost | (error.max() > DOUBT * norms.interaction.max())
+
+    def unclear(points: Tensor, size: Tensor) -> Tensor:
+        seen = torch.where(present, points, points[..., :1, :])
+        spread = (seen - seen[..., :1, :]).norm(dim=-1).amax((-1, -2))
+        return UNIT * (layer.width + measure.length + 20) * size.amax(-1) > DOUBT * spread
+
+    errors = rounding_at(layer, measure).logit.amax(-1) > DOUBT
+    return bool((unclear(parts.v, sizes.values) | unclear(parts.k, sizes.keys) | errors | lost).any())
 
 
 def _global_bounds(layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Budget) -> tuple[Bound, ...]:
@@ -153,7 +220,6 @@ class _LocalValues:
 
     `mean_slope` eps bounds the integral of the derivative's norm over a path of length eps, and `mean_curvature` eps^2
     the integral of (eps - s) |f''| over it: sums of upper values on the balls that the path leaves one after another.
-    All of them are made of attention weights as computed; `growth` is what rounding of the logits may add, as a part.
     """
 
     lipschitz_upper: float | None
@@ -162,52 +228,52 @@ class _LocalValues:
     block_norm: float
     mean_slope: float
     mean_curvature: float
-    hull_rows: torch.Tensor
-    growth: float
+    hull_rows: Tensor
+
+
+def _upper(lipschitz: LipschitzEstimate | None, index: int, unit: float) -> float | None:
+    """The upper value of a sample's constant; with `unit` zero without what it allows for rounding."""
+    if lipschitz is None:
+        return None
+    allowed = 0.0 if unit > 0 or lipschitz.rounding is None else float(lipschitz.rounding[index])
+    upper = float(lipschitz.upper[index])
+    return upper - allowed if math.isfinite(upper) else upper
 
 
 def _sample_values(
-    path: Sequence[BallNorms], lipschitz: LipschitzEstimate | None, growth: torch.Tensor, index: int
+    path: Sequence[BallNorms], lipschitz: LipschitzEstimate | None, index: int, unit: float
 ) -> _LocalValues:
     starts = (0.0, *PATH[:-1])
     widths = [end - start for start, end in zip(starts, PATH, strict=True)]
     moments = [((1 - start) ** 2 - (1 - end) ** 2) / 2 for start, end in zip(starts, PATH, strict=True)]
     return _LocalValues(
-        lipschitz_upper=None if lipschitz is None else float(lipschitz.upper[index]),
+        lipschitz_upper=_upper(lipschitz, index, unit),
         failure_probability=0.0 if lipschitz is None else lipschitz.failure_probability,
         closed_form=float(path[-1].centre[index]),
         block_norm=float(path[-1].centre_blocks[index]),
         mean_slope=sum(width * float(ball.closed_form[index]) for width, ball in zip(widths, path, strict=True)),
         mean_curvature=sum(part * float(ball.curvature[index]) for part, ball in zip(moments, path, strict=True)),
         hull_rows=path[-1].hull_rows[index],
-        growth=float(growth[index]),
     )
 
 
 def _local_bounds(measure: TokenMeasure, budget: Budget, values: _LocalValues) -> tuple[Bound, ...]:
-    """Constants at the tokens, Taylor with remainder from two of them, the mean-value bound, and the hull.
-
-    Where rounding leaves the attention weights unknown only the hull remains, twice as large: the row's own mean lies
-    in it, wherever it is.
-    """
-    hull = _hull(measure, budget, values.hull_rows)
-    if not math.isfinite(values.growth):
-        return (*(not_applicable(*each) for each in _UNKNOWN), _on_ball(HULL, 2 * hull, budget))
-    eps, more = budget.hilbert_radius(measure), 1 + values.growth
-    remainder = eps * eps * values.mean_curvature * more
+    """Constants at the tokens, Taylor with remainder from two of them, the mean-value bound, and the hull."""
+    eps = budget.hilbert_radius(measure)
+    remainder = eps * eps * values.mean_curvature
     if values.lipschitz_upper is None:
         why_not = "only deterministic bounds were asked for"
         second_order = not_applicable("local.second_order", why_not, Scope.BALL)
     else:
-        slope = values.lipschitz_upper + values.growth * min(values.closed_form, values.block_norm)
-        second_order = _on_ball("local.second_order", eps * slope + remainder, budget, values.failure_probability)
-    at_tokens = {"local.closed_form": values.closed_form * more, "local.block_norm": values.block_norm * more}
+        change = eps * values.lipschitz_upper + remainder
+        second_order = _on_ball("local.second_order", change, budget, values.failure_probability)
+    at_tokens = {"local.closed_form": values.closed_form, "local.block_norm": values.block_norm}
     return (
         *(from_output_change(name, eps * value, budget.radius, Scope.LOCAL) for name, value in at_tokens.items()),
         second_order,
         _on_ball("local.second_order_deterministic", eps * min(at_tokens.values()) + remainder, budget),
-        _on_ball("local.ball", eps * values.mean_slope * more, budget),
-        _on_ball(HULL, hull * more, budget),
+        _on_ball("local.ball", eps * values.mean_slope, budget),
+        _on_ball(HULL, _hull(measure, budget, values.hull_rows), budget),
     )
 
 
@@ -215,21 +281,49 @@ def _on_ball(name: str, change: float, budget: Budget, probability: float = 0.0)
     return from_output_change(name, change, budget.radius, Scope.BALL, failure_probability=probability)
 
 
-def _hull(measure: TokenMeasure, budget: Budget, rows: torch.Tensor) -> float:
+def _hull(measure: TokenMeasure, budget: Budget, rows: Tensor) -> float:
     """Rows put together as the budget's norm does."""
     if isinstance(budget, PerToken):
         return float(rows[measure.present].max())
     return float((budget.weights(measure) * rows**2).sum().sqrt())
 
 
-def _smallest(bounds: Sequence[Bound], *, known: bool) -> Certificate:
+def _certificates(found: AllBounds, exact: AllBounds | None, known: Tensor) -> tuple[Certificate, ...]:
+    """The certificate of every sample."""
+    return tuple(
+        _smallest(bounds, None if exact is None else exact[index], known=bool(known[index]))
+        for index, bounds in enumerate(found)
+    )
+
+
+def _smallest(bounds: Sequence[Bound], exact: Sequence[Bound] | None, *, known: bool) -> Certificate:
     """The smallest bound that may certify. Not a number if there is none, or if one that applies is not a number.
 
-    `known` says whether the map itself is one at all: an offset that is not finite drops out of every difference.
+    `exact` are the same bounds without what rounding may have done, where that was asked: one of which it is the larger
+    part does not certify, and then none above the hull does either. `known` says whether the map itself is one that
+    floats can speak of.
     """
-    usable = [bound for bound in bounds if bound.certifies] if known else []
+    if not known:
+        return Certificate(None, math.nan, 0.0, tuple(map(_out_of_range, bounds)))
+    usable = [bound for bound in bounds if bound.certifies]
     broken = [bound for bound in bounds if bound.applies and not bound.comparator and math.isnan(bound.output_change)]
+    if exact is not None:
+        hull = _change_of(bounds, (HULL, splitting.HULL))
+        usable = [bound for bound in usable if bound.output_change <= hull and not _mostly_rounding(bound, exact)]
     if not usable or broken:
         return Certificate(None, math.nan, 0.0, tuple(bounds))
     best = min(usable, key=lambda bound: bound.output_change)
     return Certificate(best.name, best.output_change, best.failure_probability, tuple(bounds))
+
+
+def _out_of_range(bound: Bound) -> Bound:
+    """The same theorem, about a map that floats cannot speak of."""
+    return not_applicable(bound.name, OUT_OF_RANGE, bound.scope, bound.side, comparator=bound.comparator)
+
+
+def _mostly_rounding(bound: Bound, exact: Sequence[Bound]) -> bool:
+    return bound.output_change > MOSTLY_ROUNDING * _change_of(exact, (bound.name,))
+
+
+def _change_of(bounds: Sequence[Bound], names: Sequence[str]) -> float:
+    return next(bound.output_change for bound in bounds if bound.name in names)

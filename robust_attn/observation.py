@@ -25,7 +25,8 @@ class Observation:
     """One measure, the same measure perturbed inside the budget, and how far the layer's output moved; per sample.
 
     Changes are in the budget's norm, atom by atom. `rounding` is what float arithmetic may have added to
-    `output_change`; W2 distances are exact optimal transport, at most the changes in the averaged norm.
+    `output_change`, or taken from it, and nothing where no atom moved; W2 distances are exact optimal transport, at
+    most the changes in the averaged norm.
     """
 
     base: TokenMeasure
@@ -59,6 +60,7 @@ def observe(
     before, after = layer(base), layer(measure)
     moved = measure.points - base.points
     error = evaluation_error(layer, base) + evaluation_error(layer, measure)
+    error = torch.where((moved == 0).flatten(-2).all(-1), 0.0, error)
     return Observation(
         base=base,
         measure=measure,
@@ -71,17 +73,19 @@ def observe(
 
 
 def _points_inside(base: TokenMeasure, displacement: Tensor, budget: Budget) -> Float[Tensor, "*batch n d"]:
-    """Points whose distance from the base, as rounded, is at most the radius: adding a small displacement to large
-    coordinates rounds it, and an exact certificate would be "beaten" by the excess. Each attempt shrinks twice as
-    much as the one before, from one unit in the last place on; the last one leaves the points where they were.
+    """Points whose distance from the base, as rounded, is at most the radius, and whose norm at most that of the
+    support: adding a small displacement to large coordinates rounds it, and an exact certificate would be "beaten" by
+    the excess. Each attempt shrinks twice as much as the one before, from one unit in the last place on; the last one
+    leaves the points where they were.
     """
+    limit = torch.maximum(budget.support_radius(base), base.radius)
     points = base.points + displacement
     for attempt in range(SHRINKINGS):
         size = budget.norm(points - base.points, base)
-        outside = size > budget.radius
+        outside = (size > budget.radius) | (base.with_points(points).radius > limit)
         if not bool(outside.any()):
             return points
-        shrunk = budget.radius / size * (1 - 2.0 ** (attempt - SHRINKINGS + 1))
+        shrunk = (budget.radius / size).clamp_max(1.0) * (1 - 2.0 ** (attempt - SHRINKINGS + 1))
         factor = torch.where(outside, shrunk, torch.ones_like(size))
         displacement = displacement * factor[..., None, None]
         points = base.points + displacement

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from robust_attn.certificate import Certificate, certify_batch, certify_measures
 from robust_attn.motion import motion_fields
 from robust_attn.radius_search import certified_radii
 from robust_attn.record import Subject, bound_fields, finite, heading, norm_fields, radius_fields, record
-from robust_attn.spectral.lanczos import LipschitzEstimate
+from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import head_norms
 from robust_attn.types import Verdict
@@ -38,11 +38,16 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class CertificateOptions:
-    """How local constants are bounded: with Lanczos values and their failure probability, or without."""
+    """How local constants are bounded: with Lanczos values and their failure probability, or without.
+
+    `seed` draws their starts, one and the same for every layer: none of them chose its weights by it. It is fresh
+    unless given, and depends on nothing else of a run.
+    """
 
     deterministic: bool = False
     failure_probability: float = 1e-9
     lanczos_steps: int = 64
+    seed: int = field(default_factory=fresh_seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +79,7 @@ def attack_records(
     for first, part in enumerate(jobs):
         generator = generator_for(seed, "attack", job.subject.layer, *([first] if attack.own_radius else []))
         result = attack(part.layer, part.inputs, budget, generator=generator)
-        estimate = _constant(part, result.budget, options, split=attack.copies > 1, seed=seed)
+        estimate = _constant(*_certified(part, attack, result), result.budget, options)
         entries = _records(
             part, result.observation.base, result.budget, estimate, result, any_measure=attack.any_masses
         )
@@ -119,7 +124,6 @@ def certify_records(
     options: CertificateOptions,
     *,
     heads: bool,
-    seed: int,
     tolerance: float | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Certificates of the layer as a whole and, if asked, of each head alone; nothing is attacked.
@@ -130,7 +134,7 @@ def certify_records(
     if heads and job.layer.heads > 1:
         jobs += [head_job(job, head) for head in range(job.layer.heads)]
     for part in jobs:
-        estimate = _constant(part, budget, options, split=False, seed=seed)
+        estimate = _constant(part, False, budget, options)
         facts = _certified_facts(part, budget, estimate, tolerance)
         for entry, more in zip(_records(part, part.inputs, budget, estimate, None), facts, strict=True):
             yield {**entry, **more}
@@ -180,24 +184,33 @@ def head_job(job: LayerJob, head: int) -> LayerJob:
     return LayerJob(subject, job.layer.head(head), job.inputs)
 
 
-def _constant(
-    job: LayerJob, budget: Budget, options: CertificateOptions, *, split: bool, seed: int
-) -> LipschitzEstimate | None:
+def _certified(job: LayerJob, attack: Attack, result: AttackResult) -> tuple[LayerJob, bool]:
+    """What the local constant is taken of, and whether as a split measure: the tokens, if their parts add up to them.
+
+    In float32 the parts of a token add up to its mass only up to 1e-7: then the parts are certified as what they are.
+    """
+    split = attack.copies > 1
+    if not split or job.inputs.masses.dtype == torch.float64:
+        return job, split
+    return replace(job, inputs=result.observation.base), False
+
+
+def _constant(job: LayerJob, split: bool, budget: Budget, options: CertificateOptions) -> LipschitzEstimate | None:
     if options.deterministic:
         return None
-    return layer_estimate(job, budget.weights(job.inputs).double(), options, split=split, seed=seed)
+    return layer_estimate(job, budget.weights(job.inputs.to(torch.float64)), options, split=split)
 
 
 def layer_estimate(
-    job: LayerJob, weights: torch.Tensor, options: CertificateOptions, *, split: bool, seed: int
+    job: LayerJob, weights: torch.Tensor, options: CertificateOptions, *, split: bool
 ) -> LipschitzEstimate:
-    """In float64 whatever the model's precision, from a start that depends on the seed and the layer alone."""
+    """In float64 whatever the model's precision, from a start that depends on the certificate's own seed alone."""
     estimate = split_lipschitz if split else local_lipschitz
     return estimate(
-        job.layer.to(torch.float64),
-        job.inputs.to(torch.float64),
+        job.layer,
+        job.inputs,
         weights=weights.double(),
-        generator=generator_for(seed, "lanczos", job.subject.layer, job.subject.head),
+        seed=options.seed,
         steps=options.lanczos_steps,
         failure_probability=options.failure_probability,
     )

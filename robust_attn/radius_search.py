@@ -2,7 +2,7 @@
 
 A radius is only ever returned if a certificate at that very radius was within the tolerance, so the search cannot make
 an unsound statement, whatever the certificate looks like between the radii tried. Where certificates grow with the
-radius, as they do, the radius is the largest one up to a relative accuracy.
+radius, as they do, the radius is the largest one up to a relative accuracy (docs/proofs/radius.md#largest-radius).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.budget import Budget
 from robust_attn.certificate import Certificate, certify_batch
 from robust_attn.spectral.lanczos import LipschitzEstimate
@@ -93,17 +93,19 @@ def certified_radius(
     budget: type[Budget],
     tolerance: float,
     *,
-    generator: torch.Generator | None = None,
+    seed: int | None = None,
     deterministic: bool = False,
 ) -> CertifiedRadius:
     """The certified radius of one measure in the norm of a kind of budget, such as `Wasserstein`.
 
-    `deterministic` leaves out what holds only with high probability.
+    `deterministic` leaves out what holds only with high probability; `seed` repeats one that was drawn (`certify`).
     """
-    batched = TokenMeasure(measure.points[None], measure.masses[None], measure.positions[None])
+    expect_measure(measure)
+    batched = stack([measure])
     estimate = None
     if not deterministic:
-        estimate = local_lipschitz(layer, batched, weights=budget(1.0).weights(batched), generator=generator)
+        weights = budget(1.0).weights(batched.to(torch.float64))
+        estimate = local_lipschitz(layer, batched, weights=weights, seed=seed)
     return certified_radii(layer, batched, budget, tolerance, lipschitz=estimate)[0]
 
 

@@ -149,13 +149,14 @@ def _observed(observation: Observation | None, sample: int) -> dict[str, float |
 def lipschitz_fields(estimate: LipschitzEstimate | None, sample: int) -> dict[str, Any]:
     """What a record says of a local constant: both sides, how surely, and whether the iteration had settled."""
     if estimate is None:
-        return {"lower": None, "upper": None, "failure_probability": None, "steps": None, "converged": None}
+        return dict.fromkeys(("lower", "upper", "failure_probability", "steps", "converged", "seed"))
     return {
         "lower": finite(float(estimate.lower[sample])),
         "upper": finite(float(estimate.upper[sample])),
         "failure_probability": estimate.failure_probability,
         "steps": estimate.steps,
         "converged": estimate.converged,
+        "seed": estimate.seed,
     }
 
 

@@ -17,10 +17,12 @@ from robust_attn.build import (
     STUDIES,
     attack_from,
     budget_from,
+    certificate_options_from,
     lipschitz_study_from,
     source_from,
     study_from,
     through_from,
+    told_as,
 )
 from robust_attn.config import Settings
 from robust_attn.data.source import Gaussian, read_inputs
@@ -97,6 +99,7 @@ def _loaded(settings: Settings, folder: RunFolder, bars: RunBars) -> AttentionMo
     model = load_model(
         settings.model["name"],
         settings.model["weights"],
+        tokenizer=settings.model["tokenizer"],
         dtype=getattr(torch, settings.dtype),
         seed=settings.seed,
         sizes=settings.model["sizes"],
@@ -114,6 +117,8 @@ def _loaded(settings: Settings, folder: RunFolder, bars: RunBars) -> AttentionMo
         markup=False,
         highlight=False,
     )
+    if model.hashes_words:
+        bars.console.print("random weights without a tokenizer: words of a text are hashed to token ids")
     return model
 
 
@@ -127,7 +132,7 @@ def _through_records(
     bars.begin(settings.task["name"], samples=settings.samples)
     if settings.task["name"] == "through_model":
         task = ThroughModel(attack, budget_from(settings.budget), settings.task["accuracy"])
-        options = CertificateOptions(**settings.certificate)
+        options = certificate_options_from(settings.certificate)
         yield from task.records(classifier, batch, layers, options, seed=seed)
     elif isinstance(classifier, TextClassifier):
         repeat = RepeatTokens(settings.task["repeats"], settings.task["candidates"])
@@ -144,7 +149,7 @@ def _model_records(
     lengths = settings.task["lengths"] if name == "lipschitz" else [settings.tokens]
     bars.begin(name, layers=len(layers) * len(lengths), samples=samples_of(settings))
     attack = attack_from(settings.attack) if name == "attack" else NoAttack()
-    heads = max(model.layer(layer).heads for layer in layers)
+    heads, options = max(model.layer(layer).heads for layer in layers), certificate_options_from(settings.certificate)
     for length in lengths:
         require_memory(*size_of_certificates(attack, samples_of(settings), length), heads)
         inputs = _inputs(settings, folder, model, layers, length)
@@ -152,7 +157,8 @@ def _model_records(
             subject = Subject(model.name, model.origin.label, layer)
             job = LayerJob(subject, watched(model.layer(layer), bars.step), inputs[layer])
             bars.begin_layer(f"{name}, layer {layer}, {length} tokens")
-            yield from _layer_records(settings, job)
+            with told_as("budget"):
+                yield from _layer_records(settings, job, options)
             bars.end_layer()
 
 
@@ -168,8 +174,8 @@ def _inputs(
     return inputs.measures
 
 
-def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]]:
-    options, seed = CertificateOptions(**settings.certificate), settings.seed
+def _layer_records(settings: Settings, job: LayerJob, options: CertificateOptions) -> Iterator[dict[str, Any]]:
+    seed = settings.seed
     match settings.task["name"]:
         case "attack":
             attack, budget = attack_from(settings.attack), budget_from(settings.budget, job.layer)
@@ -177,15 +183,15 @@ def _layer_records(settings: Settings, job: LayerJob) -> Iterator[dict[str, Any]
         case "certify":
             budget = budget_from(settings.budget, job.layer)
             heads, tolerance = settings.task["heads"], settings.task["tolerance"]
-            yield from certify_records(job, budget, options, heads=heads, seed=seed, tolerance=tolerance)
+            yield from certify_records(job, budget, options, heads=heads, tolerance=tolerance)
         case "lipschitz":
-            yield from lipschitz_study_from(settings.task).records(job, options, seed=seed)
+            yield from lipschitz_study_from(settings.task).records(job, options)
         case "worst_case":
             task = settings.task
             search = WorstCaseSearch(_radius(settings, job), task["steps"], task["restarts"], masses=task["masses"])
             yield from worst_case_records(job, search, settings.tokens, seed=seed)
         case "tightness":
-            yield from Tightness(settings.budget["kind"], settings.task["radii"]).records(job, options, seed=seed)
+            yield from Tightness(settings.budget["kind"], settings.task["radii"]).records(job, options)
         case "adversarial_layer":
             yield from AdversarialLayer(settings.task["lengths"], settings.task["radius"]).records(job)
         case other:

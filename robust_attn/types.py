@@ -3,9 +3,27 @@
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+LARGEST_SEED = 2**32 - 1
+"""Seeds are whole numbers from 0 to this one: torch's generator on the CPU keeps 32 bits and forgets the rest."""
 
-class UserError(Exception):
+
+class UserError(ValueError):
     """The request cannot be served as written; the message is one sentence for whoever typed it (exit status 2)."""
+
+
+class FieldError(UserError):
+    """A value that an object cannot be made with: `field` is what it has to do with, `problem` says what is wrong.
+
+    The message is in the library's words; whoever read the value from a setting can say which (`of_setting`).
+    """
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field, self.problem = field, problem
+
+    def of_setting(self, group: str) -> UserError:
+        """The same about the setting `group.field`."""
+        return UserError(f"{group}.{self}")
 
 
 class ExitStatus(IntEnum):

@@ -1,4 +1,4 @@
-"""Which tests attack which bound, five for each (theory sheet, section 7); `test_theorems.py` sees that they exist."""
+"""Which tests attack which bound, five for each (docs/proofs/README.md#how-a-bound-is-tested)."""
 
 from dataclasses import dataclass
 

@@ -34,7 +34,7 @@ def test_no_attack_exceeds_any_bound_that_applies(seed, index, kind, log_radius,
     layer = random_layer(case, generator(seed))
     measure = random_measure(case, generator(seed + 1), length=length, radius=10**log_size)
     seen = Move(12)(layer, measure, budget, generator=generator(seed + 2)).observation
-    estimate = local_lipschitz(layer, measure, weights=budget.weights(measure), generator=generator(seed + 3))
+    estimate = local_lipschitz(layer, measure, weights=budget.weights(measure), seed=seed + 3)
     for sample, certificate in enumerate(certify_batch(layer, measure, budget, lipschitz=estimate)):
         observed = float(seen.output_change[sample] - seen.rounding[sample])
         for bound in certificate.bounds:
@@ -48,7 +48,7 @@ def test_no_split_exceeds_the_certificate_of_the_split_measure(seed, index, log_
     case, budget = CASES[index], Wasserstein(10**log_radius)
     layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1), length=3)
     seen = MassSplit(2, 10)(layer, measure, budget, generator=generator(seed + 2)).observation
-    estimate = split_lipschitz(layer, measure, generator=generator(seed + 3))
+    estimate = split_lipschitz(layer, measure, seed=seed + 3)
     for sample, certificate in enumerate(certify_batch(layer, seen.base, budget, lipschitz=estimate)):
         observed = float(seen.output_change[sample] - seen.rounding[sample])
         assert observed <= certificate.output_change

@@ -11,8 +11,9 @@ from benchmarks.mutation import BrokenCheckError, check, main, mutated, one_per_
 
 ROOT = Path(__file__).resolve().parent.parent
 BOUNDS = ("paper", "sharp", "setting", "interval", "slopes", "curvature", "ball", "rows", "bound")
-SPECTRAL = {f"spectral/{name}.py" for name in ("lanczos", "lipschitz", "norms")}
-ALTERED = {f"bounds/{name}.py" for name in BOUNDS} | SPECTRAL | {"certificate.py"}
+SPECTRAL = {f"spectral/{name}.py" for name in ("derivative_error", "lanczos", "lipschitz", "norms")}
+ATTENTION = {"attention/layer.py", "attention/rounding.py"}
+ALTERED = {f"bounds/{name}.py" for name in BOUNDS} | SPECTRAL | ATTENTION | {"certificate.py"}
 
 
 def source(mutant: Mutant) -> str:

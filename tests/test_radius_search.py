@@ -31,7 +31,7 @@ def subject(seed: int, index: int, kind: str, *, length: int = 4, samples: int =
     layer = random_layer(case, generator(seed))
     measure = random_measure(case, generator(seed + 1), length=length, samples=samples)
     weights = budget(1.0).weights(measure)
-    return layer, measure, budget, local_lipschitz(layer, measure, weights=weights, generator=generator(seed + 2))
+    return layer, measure, budget, local_lipschitz(layer, measure, weights=weights, seed=seed + 2)
 
 
 @pytest.mark.parametrize("kind", sorted(BUDGETS))

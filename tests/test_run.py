@@ -97,6 +97,31 @@ def _small_catalog():
     return {**CATALOG, "bert": dataclasses.replace(CATALOG["bert"], sizes=sizes)}
 
 
+TINY_BERT = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
+
+
+def test_trained_weights_without_a_tokenizer_refuse_text_and_take_drawn_tokens(tmp_path):
+    import torch
+
+    from robust_attn.models import load_model
+
+    load_model("bert", "random", dtype=torch.float32, sizes=TINY_BERT).module.save_pretrained(tmp_path / "folder")
+    given = ("model=bert", f"model.weights={tmp_path / 'folder'}", "attack=random")
+    outcome, records, summary, _ = run(tmp_path / "text", *given)
+    assert outcome.status is ExitStatus.WRONG_CONFIGURATION
+    assert "model.tokenizer=FOLDER" in outcome.message
+    assert "data=gaussian" in outcome.message
+    assert (records, summary["status"]) == ([], "failed")
+    outcome, records, _, shown = run(tmp_path / "gaussian", *given, "data=gaussian")
+    assert (outcome.status, len(records)) == (ExitStatus.OK, 2)
+    assert "hashed" not in shown
+
+
+def test_hashed_words_of_random_weights_are_said(tmp_path):
+    _, _, _, shown = run(tmp_path / "run", "model=toy", "attack=none", "layers=[0]")
+    assert "random weights without a tokenizer: words of a text are hashed to token ids" in shown
+
+
 @pytest.mark.parametrize("attack", ["none", "random", "linear"])
 def test_other_attacks(attack, tmp_path):
     outcome, records, _, _ = run(tmp_path / "run", "model=toy", f"attack={attack}")
@@ -284,17 +309,29 @@ def test_what_was_recorded_before_a_stop_stays(stop, tmp_path, monkeypatch):
     assert (tmp_path / "run" / "figures").exists() == (stop is RuntimeError)  # nobody waits for figures after Ctrl-C
 
 
-def test_same_seed_same_records_byte_for_byte(tmp_path):
-    first, second = (run(tmp_path / name, "model=toy", "attack=mass_split") for name in ("a", "b"))
+def test_same_seeds_same_records_byte_for_byte(tmp_path):
+    settings = ("model=toy", "attack=mass_split", "certificate.seed=5")
+    first, second = (run(tmp_path / name, *settings) for name in ("a", "b"))
     assert (tmp_path / "a" / "records.jsonl").read_bytes() == (tmp_path / "b" / "records.jsonl").read_bytes()
     assert first[1] == second[1]
-    other = run(tmp_path / "c", "model=toy", "attack=mass_split", "seed=1")
+    other = run(tmp_path / "c", *settings, "seed=1")
     assert other[1] != first[1]
 
 
+def test_the_start_of_a_certificate_is_drawn_in_every_run_and_its_seed_repeats_the_record(tmp_path):
+    settings = ("model=toy", "attack=mass_split")
+    first, second = (run(tmp_path / name, *settings)[1] for name in ("a", "b"))
+    seed = first[0]["lipschitz"]["seed"]
+    assert {record["lipschitz"]["seed"] for record in first} == {seed}
+    assert second[0]["lipschitz"]["seed"] != seed
+    assert [record["observed"] for record in first] == [record["observed"] for record in second]
+    again = run(tmp_path / "c", *settings, f"certificate.seed={seed}")[1]
+    assert again == first
+
+
 def test_layers_chosen_do_not_change_their_records(tmp_path):
-    _, both, _, _ = run(tmp_path / "a", "model=toy")
-    _, one, _, _ = run(tmp_path / "b", "model=toy", "layers=[1]")
+    _, both, _, _ = run(tmp_path / "a", "model=toy", "certificate.seed=0")
+    _, one, _, _ = run(tmp_path / "b", "model=toy", "certificate.seed=0", "layers=[1]")
     assert one == [record for record in both if record["layer"] == 1]
 
 

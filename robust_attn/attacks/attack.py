@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure, stack
-from robust_attn.budget import Budget
+from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
+from robust_attn.budget import Budget, expect_budget
 from robust_attn.observation import Observation, observe
 
 
@@ -86,6 +86,8 @@ class Attack(ABC):
         generator: torch.Generator | None = None,
     ) -> AttackResult:
         """Propose, then let the framework project into the budget, check, and measure; one sample or a batch."""
+        expect_measure(measure)
+        expect_budget(budget)
         generator = torch.Generator().manual_seed(0) if generator is None else generator
         alone = measure.points.dim() == 2
         proposal = self.propose(layer, stack([measure]) if alone else measure, budget, generator)

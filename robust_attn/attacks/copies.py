@@ -74,7 +74,8 @@ def query_blocks(layer: AttentionLayer, measure: TokenMeasure, generator: torch.
 def antisymmetric_starts(split: Split, budget: Budget, blocks: QueryBlocks) -> Float[Tensor, "starts *batch atoms d"]:
     """The parts of a token sent to opposite sides, so that their mean stays: one token alone, and all by their gains.
 
-    Zero-mean motion leaves every average as it is to first order, so only the query part acts (theory sheet, 4.1).
+    Zero-mean motion leaves every average as it is to first order, so only the query part acts
+    (docs/proofs/splitting.md#copies).
     Where the parts are odd in number the last one stays.
     """
     parts = torch.zeros_like(blocks.gain).scatter_add(-1, split.origin, torch.ones_like(split.base.masses))

@@ -20,7 +20,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, TokenRadius, Wasserstein
-from robust_attn.types import UserError
+from robust_attn.types import FieldError, UserError
 
 ROUNDING = 1 + 1e-12
 
@@ -40,7 +40,7 @@ class Duplicate(Attack):
 
     def __post_init__(self) -> None:
         if self.repeats < 1:
-            raise UserError(f"attack.repeats must be at least 1, got {self.repeats}.")
+            raise FieldError("repeats", f"must be at least 1, got {self.repeats}.")
 
     @property
     def any_masses(self) -> bool:
@@ -61,7 +61,7 @@ class Duplicate(Attack):
     ) -> Proposal:
         """Per sample the strongest repetition, in the budget that the farthest of them needs."""
         if not isinstance(budget, Wasserstein):
-            raise UserError(f"attack=duplicate says what it needs in W2: take budget=wasserstein, not {budget.kind}.")
+            raise UserError(f"Duplicates say what they need in W2: take a Wasserstein budget, not {budget.kind}.")
         if layer.mask is not Mask.NONE or layer.rotary is not None:
             raise UserError(
                 "attack=duplicate needs a layer without causal mask and rotary positions: there a token inserted "

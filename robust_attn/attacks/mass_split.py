@@ -19,7 +19,7 @@ from robust_attn.attacks.starts import nearly_linear, strongest
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, TokenRadius, Wasserstein
-from robust_attn.types import UserError
+from robust_attn.types import FieldError, UserError
 
 
 class Masses(StrEnum):
@@ -52,15 +52,15 @@ class MassSplit(Attack):
 
     def __post_init__(self) -> None:
         if self.copies < 1:
-            raise UserError(f"attack.copies must be at least 1, got {self.copies}.")
+            raise FieldError("copies", f"must be at least 1, got {self.copies}.")
         if self.tokens is not None and self.tokens < 1:
-            raise UserError(f"attack.tokens must be 'all' or at least 1, got {self.tokens}.")
+            raise FieldError("tokens", f"must be 'all' or at least 1, got {self.tokens}.")
         if self.masses not in list(Masses):
-            raise UserError(f"attack.masses must be one of {', '.join(Masses)}, got {self.masses!r}.")
+            raise FieldError("masses", f"must be one of {', '.join(Masses)}, got {self.masses!r}.")
         if not 0 < self.lightest < 1:
-            raise UserError(f"attack.lightest must lie between 0 and 1, got {self.lightest}.")
+            raise FieldError("lightest", f"must lie between 0 and 1, got {self.lightest}.")
         if self.masses == Masses.SLIVER and (self.copies != 2 or self.tokens is not None):
-            raise UserError("A sliver is one part of one token: leave attack.copies at 2 and attack.tokens at all.")
+            raise UserError("A sliver is one part of one token: leave copies at 2 and tokens at all.")
 
     @property
     def any_masses(self) -> bool:
@@ -76,7 +76,7 @@ class MassSplit(Attack):
         """
         equal = self.masses == Masses.EQUAL
         if not (equal and self.tokens is None) and not isinstance(budget, Wasserstein):
-            raise UserError(f"Parts of unequal mass are comparable in budget=wasserstein alone, not in {budget.kind}.")
+            raise UserError(f"Parts of unequal mass compare in a Wasserstein budget alone, not in {budget.kind}.")
         if not equal:
             layer, measure = layer.to(torch.float64), measure.to(torch.float64)
             budget = replace(budget, support=TokenRadius()) if budget.support is None else budget

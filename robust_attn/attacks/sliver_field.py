@@ -5,7 +5,7 @@ with the share p = a / (1 - b + a) of its attention, a = t e^{s_ry} / Z_r, b = t
 
     p (v_y - o_r) - b (1 - p) / (1 - b) (v_i - o_r),
 
-while the sliver itself, which had the output of token i, gets that of a token at y. (Theory sheet, 4.3 and 4.4.)
+while the sliver itself, which had the output of token i, gets that of a token at y (docs/proofs/splitting.md#slivers).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from robust_attn.attacks.torchattacks_table import (
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, PerToken
-from robust_attn.types import UserError
+from robust_attn.types import FieldError
 
 NUDGE = 1e-3
 """How far beside the tokens the change is looked at where an attack starts at the tokens, as a part of the budget."""
@@ -65,7 +65,7 @@ class Recipe:
     def __post_init__(self) -> None:
         checked_name(self.name)
         if not (math.isfinite(self.step_size) and self.step_size > 0):
-            raise UserError(f"attack.step_size must be a finite number above zero, got {self.step_size}.")
+            raise FieldError("step_size", f"must be a finite number above zero, got {self.step_size}.")
 
     @property
     def suited(self) -> Suited:

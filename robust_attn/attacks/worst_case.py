@@ -53,9 +53,10 @@ class WorstCaseSearch:
     """Ascent on sigma_1(D f) in L2 of the measure over tokens of norm at most `radius`, from starts given and random.
 
     With `masses` the masses of the tokens are searched for too, as a softmax; otherwise they are equal. With
-    `splitting` the constant is that of tokens free to split: the query part counts where it is larger (theory sheet,
-    4.1). The gradient of a simple singular value is that of |D f v| at its fixed singular vector v (autograd through
-    the closed-form jvp). Steps are normalised, points and masses apart, and halved when they do not improve.
+    `splitting` the constant is that of tokens free to split: the query part counts where it is larger
+    (docs/proofs/splitting.md#copies). The gradient of a simple singular value is that of |D f v| at its fixed singular
+    vector v (autograd through the closed-form jvp). Steps are normalised, points and masses apart, and halved when they
+    do not improve.
     """
 
     radius: float

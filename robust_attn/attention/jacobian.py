@@ -1,6 +1,6 @@
 """The derivative of an attention layer in closed form, in blocks of rows so that memory stays linear in the length.
 
-With P, q, k, v of one forward pass and o_i = sum_j P_ij v_j (theory sheet, section 0, in head space):
+With P, q, k, v of one forward pass and o_i = sum_j P_ij v_j (docs/proofs/operator.md#derivative, in head space):
 
     do_i = sum_j P_ij dv_j + sum_j P_ij ds_ij v_j - (sum_j P_ij ds_ij) o_i,   ds_ij = scale (<dq_i, k_j> + <q_i, dk_j>)
 

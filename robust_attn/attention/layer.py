@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class AttentionLayer:
     """f(X)_i = offset + sum_h W_O^h sum_j P^h_ij W_V^h x_j with P^h_ij proportional to m_j exp(s^h_ij).
 
-    The logits are s_ij = scale * <W_Q x_i + b_Q, W_K x_j + b_K>, both sides rotated by position if `rotary` is given.
+    The logits are s_ij = scale * <W_Q x_i + b_Q, W_K x_j + b_K>, both sides rotated by position if `rotary` is given;
+    `scale` may have either sign, or be zero.
     Heads share keys and values in groups (GQA): head h uses group h // (heads / groups). Biases of the values and of
     the output projection shift every output by a constant, because attention weights sum to one: that is `offset`.
     `input_radius`, if known, is a radius that no input of this layer leaves (the normalisation in front of it).
@@ -68,6 +69,14 @@ class AttentionLayer:
             scale=1.0,
             mask=mask,
         )
+
+    @property
+    def logit_scale(self) -> float:
+        """The size of what multiplies <W_Q x_i + b_Q, W_K x_j + b_K>: |scale|, and what a rotation stretches both by.
+
+        Norms of logits and of their slopes are multiplied by this and never by `scale`, which may be negative.
+        """
+        return abs(self.scale) * (1.0 if self.rotary is None else self.rotary.stretch**2)
 
     @property
     def heads(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,8 +16,10 @@ MASS_TOLERANCE = 1e-6
 class TokenMeasure:
     """The measure mu = sum_i m_i delta_{x_i}, each atom at a position in the sequence; leading axes are samples.
 
-    Masses of a sample sum to one. An atom of mass zero is **padding**: nobody attends to it, it may not move, and its
-    output counts for nothing. Copies of a token share its position, so under a causal mask they see each other.
+    Masses of a sample sum to one. `weighted`, `padded` and `to` see to it; the constructor looks at shapes alone, as
+    it is called in every step of an attack and inside transforms that have no values to look at. An atom of mass zero
+    is **padding**: nobody attends to it, it may not move, and its output counts for nothing. Copies of a token share
+    its position, so under a causal mask they see each other.
     """
 
     points: Float[Tensor, "*batch n d"]
@@ -34,21 +37,27 @@ class TokenMeasure:
     def uniform(cls, points: Float[Tensor, "*batch n d"]) -> TokenMeasure:
         """Equal masses, positions 0..n-1."""
         length = points.shape[-2]
+        if not length:
+            raise ValueError(f"a measure needs at least one token, got points {tuple(points.shape)}")
         return cls.weighted(points, torch.full_like(points[..., 0], 1.0 / length))
 
     @classmethod
     def weighted(cls, points: Float[Tensor, "*batch n d"], masses: Float[Tensor, "*#batch n"]) -> TokenMeasure:
-        """Given masses (non-negative, summing to one in each sample), positions 0..n-1."""
+        """Given masses (finite, non-negative, summing to one in each sample), positions 0..n-1."""
         masses = masses.to(points.dtype).expand(points.shape[:-1])
         total = masses.sum(-1)
-        if bool((masses < 0).any()) or bool(((total - 1).abs() > MASS_TOLERANCE).any()):
-            raise ValueError(f"masses must be non-negative and sum to one, got sums {total.flatten().tolist()}")
+        if not bool((masses >= 0).all()) or not bool(((total - 1).abs() <= MASS_TOLERANCE).all()):
+            raise ValueError(
+                f"masses must be finite and non-negative and sum to one in every sample, got {_described(masses)}"
+            )
         positions = torch.arange(points.shape[-2], device=points.device).expand(points.shape[:-1])
         return cls(points, masses, positions)
 
     @classmethod
     def padded(cls, points: Float[Tensor, "*batch n d"], lengths: Int[Tensor, "*batch"]) -> TokenMeasure:
         """Equal masses on the first `lengths` tokens of each sample, padding (mass zero) after them."""
+        if not bool(((lengths >= 1) & (lengths <= points.shape[-2])).all()):
+            raise ValueError(f"lengths must lie between 1 and {points.shape[-2]}, got {lengths.flatten().tolist()}")
         index = torch.arange(points.shape[-2], device=points.device)
         present = (index < lengths[..., None]).to(points.dtype)
         return cls.weighted(points, present / present.sum(-1, keepdim=True))
@@ -98,9 +107,33 @@ class TokenMeasure:
         return TokenMeasure(self.points[index], self.masses[index], self.positions[index])
 
     def to(self, dtype: torch.dtype) -> TokenMeasure:
-        """Points and masses in another precision; masses are renormalised to sum to one there."""
+        """Points and masses in another precision; masses are renormalised to sum to one there.
+
+        Whatever is certified or observed comes through here, so here masses are looked at that nobody has looked at
+        before: those of a measure that was built from its parts.
+        """
         masses = self.masses.to(dtype)
-        return replace(self, points=self.points.to(dtype), masses=masses / masses.sum(-1, keepdim=True))
+        total = masses.sum(-1, keepdim=True)
+        if not bool((masses >= 0).all()) or not bool(((total > 0) & total.isfinite()).all()):
+            raise ValueError(
+                "masses must be finite and non-negative and have a positive sum in every sample, got "
+                f"{_described(masses)}"
+            )
+        return replace(self, points=self.points.to(dtype), masses=masses / total)
+
+
+def _described(masses: Float[Tensor, "*batch n"]) -> str:
+    """The smallest mass and the sums, enough to see what is wrong with them."""
+    smallest = float(masses.min()) if masses.numel() else math.nan
+    return f"a smallest mass of {smallest:g} and sums {masses.sum(-1).flatten().tolist()}"
+
+
+def expect_measure(given: object) -> None:
+    """A ValueError that says what to do if something else than a measure was given, such as its points."""
+    if not isinstance(given, TokenMeasure):
+        raise ValueError(
+            f"expected a TokenMeasure, for points TokenMeasure.uniform(points); got {type(given).__name__}"
+        )
 
 
 def stack(measures: list[TokenMeasure]) -> TokenMeasure:

@@ -20,6 +20,11 @@ class Rotary:
     inverse_frequencies: Float[Tensor, "half"]
     scaling: float = 1.0
 
+    @property
+    def stretch(self) -> float:
+        """No vector grows by more: |scaling|, and what float32 makes of cos^2 + sin^2 = 1."""
+        return abs(self.scaling) * (1 + 4 * torch.finfo(torch.float32).eps)
+
     def rotate(
         self, vectors: Float[Tensor, "*batch heads n width"], positions: Int[Tensor, "*batch n"]
     ) -> Float[Tensor, "*batch heads n width"]:

@@ -1,56 +1,155 @@
-"""What rounding may do to an attention layer, to first order in the unit of its precision.
+"""What rounding may do to an attention layer: absolute errors of everything that a bound or an observation is made of.
 
-Inner products of length l err by l units times the norms. A logit that errs by e changes an attention weight by a
-factor of at most exp(2 e): where e is not small, the weights that a computer finds say nothing about the exact ones.
+An inner product of length l errs by at most l units times the product of the norms, however much of it cancels: so each
+error is stated in terms of the sizes of what went in, never of what came out. A logit that errs by e changes an
+attention weight by a factor of at most exp(2 e). Each count is proved in docs/proofs/rounding.md.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 
-KNOWN_LOGITS = 1e-6
-"""Logits that err by no more than this leave attention weights known well enough to make bounds of them."""
-GROWTH = 8.0
-"""A bound made of attention weights, their means and deviations grows by at most 1 + GROWTH e: it is at most of the
-fourth power in weights that err by 1 + 2 e, and a deviation from the mean is least for the exact mean. Seen: 2 e."""
+UNIT = torch.finfo(torch.float64).eps
+"""Twice the unit roundoff of float64, in which every bound is computed."""
+NEGLIGIBLE_SIZE, LARGEST_SIZE = 1e-60, 1e60
+"""Between the two weights, tokens and biases may be: products of four of them neither vanish nor overflow."""
+NEGLIGIBLE_CHANGE, NEGLIGIBLE_MASS = 1e-130, 1e-24
+"""The square of the one times the other is still a number."""
 
 
-UNKNOWN_ATTENTION = "logits are too large: rounding leaves the attention weights unknown"
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Norms of what a head computes with, per sample and head: Frobenius norms of weights, and of what they make.
 
-
-def logit_error(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "*batch heads"]:
-    """How far rounding may take any logit of a head from the exact one."""
-    unit, radius = torch.finfo(layer.dtype).eps, measure.radius[..., None]
-    groups = layer.head_groups
-    query = layer.query.norm(dim=(-2, -1)) * radius + layer.query_bias.norm(dim=-1)
-    key = layer.key[groups].norm(dim=(-2, -1)) * radius + layer.key_bias[groups].norm(dim=-1)
-    stretch = 1.0 if layer.rotary is None else layer.rotary.scaling**2
-    return unit * (2 * layer.width + 2 * layer.query.shape[1] + 10) * layer.scale * stretch * query * key
-
-
-def attention_growth(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "*batch"]:
-    """By what part a bound made of the attention weights at the measure must grow; infinite where they are unknown.
-
-    Not a number where the layer or the measure is not one.
+    `logit` is the largest |s_ij| that the norms allow, `queries`, `keys`, `values` the largest |q_i|, |k_j|, |v_j|.
     """
-    error = logit_error(layer, measure).amax(-1)
-    return torch.where(error > KNOWN_LOGITS, torch.inf, GROWTH * error)
+
+    query: Float[Tensor, "heads"]
+    key: Float[Tensor, "heads"]
+    value: Float[Tensor, "heads"]
+    output: Float[Tensor, "heads"]
+    scale: float
+    queries: Float[Tensor, "*batch heads"]
+    keys: Float[Tensor, "*batch heads"]
+    values: Float[Tensor, "*batch heads"]
+
+    @classmethod
+    def of(cls, layer: AttentionLayer, measure: TokenMeasure) -> Sizes:
+        """The sizes of a layer at a measure."""
+        radius, groups = measure.radius[..., None], layer.head_groups
+        query, key, value = (
+            weights.norm(dim=(-2, -1)) for weights in (layer.query, layer.key[groups], layer.value[groups])
+        )
+        return cls(
+            query=query,
+            key=key,
+            value=value,
+            output=layer.output.norm(dim=(-2, -1)),
+            scale=layer.logit_scale,
+            queries=query * radius + layer.query_bias.norm(dim=-1),
+            keys=key * radius + layer.key_bias[groups].norm(dim=-1),
+            values=value * radius,
+        )
+
+    @property
+    def logit(self) -> Float[Tensor, "*batch heads"]:
+        """What no logit exceeds."""
+        return self.scale * self.queries * self.keys
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """Upper values of the errors of what float64 finds at a measure, per sample and head.
+
+    `logit`: of log P_ij; `value`: of a value after the output projection, as a vector; `query_slope`: of a logit's
+    slope in x_i; `key_slope`: of one in x_j. QR factors may stand for the weights, and means of points for points.
+    """
+
+    logit: Float[Tensor, "*batch heads"]
+    value: Float[Tensor, "*batch heads"]
+    query_slope: Float[Tensor, "*batch heads"]
+    key_slope: Float[Tensor, "*batch heads"]
+
+    @property
+    def weight(self) -> Float[Tensor, "*batch heads"]:
+        """By what part an attention weight may differ: e^{2 e} - 1."""
+        return torch.expm1(2 * self.logit)
+
+    def sample(self, index: int) -> Rounding:
+        """That of one sample."""
+        return Rounding(self.logit[index], self.value[index], self.query_slope[index], self.key_slope[index])
+
+
+def rounding_at(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UNIT) -> Rounding:
+    """The errors of a float64 layer at a measure; with `unit` zero none, as if arithmetic were exact.
+
+    Householder's QR of an m x k matrix errs by a multiple of m k units (Higham 2002, theorem 19.4), which is the
+    largest of the counts.
+    """
+    sizes = Sizes.of(layer, measure)
+    n, d, k = measure.length, layer.width, layer.query.shape[1]
+    values, out = layer.value.shape[1], layer.out_width
+    masses = torch.where(measure.present, measure.masses, 1.0).log().abs().amax(-1)[..., None]
+    softmax = unit * (n + 10 + 4 * masses)
+    return Rounding(
+        logit=logit_error(layer, measure, unit=unit) + softmax,
+        value=unit * (n + d + (out + 2) * values + 20) * sizes.output * sizes.values,
+        query_slope=unit * (n + (d + 2) * (k + 2) + 20) * sizes.scale * sizes.query * sizes.keys,
+        key_slope=unit * (2 * d + k + 20) * sizes.scale * sizes.key * sizes.queries,
+    )
+
+
+def logit_error(
+    layer: AttentionLayer, measure: TokenMeasure, *, unit: float | None = None
+) -> Float[Tensor, "*batch heads"]:
+    """How far rounding in the layer's own precision may take any logit of a head from the exact one."""
+    unit = torch.finfo(layer.dtype).eps if unit is None else unit
+    return unit * (2 * layer.width + 2 * layer.query.shape[1] + 10) * Sizes.of(layer, measure).logit
 
 
 def evaluation_error(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "*batch"]:
     """How far rounding may take any one row of layer(measure) from the exact value.
 
-    A logit error e changes attention weights by 2e in total, so a row by 4e times the largest value; sums over tokens,
-    heads and the output projection add their lengths.
+    A logit error e changes attention weights by e^{2e} - 1 in total, and never by more than 2: so a row by at most 4e
+    times the largest value; sums over tokens, heads and the output projection add their lengths.
     """
-    unit = torch.finfo(layer.dtype).eps
-    value = layer.value[layer.head_groups].norm(dim=(-2, -1)) * measure.radius[..., None]
-    value = value * layer.output.norm(dim=(-2, -1))
-    lengths = measure.length + layer.width + 2 * layer.value.shape[1] + layer.heads + 20
-    rows = (value * (4 * logit_error(layer, measure) + unit * lengths)).sum(-1)
+    unit, sizes = torch.finfo(layer.dtype).eps, Sizes.of(layer, measure)
+    widest = max(layer.width, layer.stacked_output.shape[0])
+    lengths = measure.length + 3 * math.log(measure.length) + widest + 2 * layer.value.shape[1] + layer.heads + 20
+    rows = (sizes.output * sizes.values * (4 * logit_error(layer, measure) + unit * lengths)).sum(-1)
     return rows + 2 * unit * layer.offset.norm()
+
+
+def within_range(
+    layer: AttentionLayer, measure: TokenMeasure, *distances: float | Float[Tensor, "*batch"]
+) -> Bool[Tensor, "*batch"]:
+    """Whether squares and products of all sizes are numbers that floats hold; if not, nothing can be said.
+
+    A head, all tokens, or a distance that they may move may be exactly zero; else none may be so small that the output
+    changes which it makes have no square.
+    """
+    weights = (layer.query, layer.key, layer.value, layer.output)
+    tops = [each.abs().amax((-2, -1)) for each in weights]
+    lightest = torch.where(measure.present, measure.masses, 1.0).amin(-1)
+    biases = torch.cat([layer.query_bias.flatten(), layer.key_bias.flatten(), layer.offset])
+    points = torch.where(measure.present[..., None], measure.points, 0.0).abs().amax((-2, -1))
+    known = all(bool(_moderate(top).all()) for top in tops) and bool((biases.abs() <= LARGEST_SIZE).all())
+    reached = _moderate(points) & (lightest >= NEGLIGIBLE_MASS) & known & (abs(layer.scale) <= LARGEST_SIZE)
+    value = layer.output.abs().amax((-2, -1)) * layer.value.abs().amax((-2, -1))[layer.head_groups]
+    smallest = torch.where(value > 0, value, torch.inf).amin()
+    for distance in (points, *distances):
+        far = torch.as_tensor(distance, dtype=torch.float64)
+        reached = reached & ((far == 0) | (smallest * far >= NEGLIGIBLE_CHANGE))
+    return reached
+
+
+def _moderate(size: Tensor) -> Tensor:
+    return (size == 0) | ((size >= NEGLIGIBLE_SIZE) & (size <= LARGEST_SIZE))

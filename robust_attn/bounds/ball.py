@@ -1,4 +1,4 @@
-"""Certificates on a ball around the tokens given (theory sheet, 3.3 and 3.4): closed form, second order, hull.
+"""Certificates on a ball around the tokens given (docs/proofs/local.md): closed form, second order, hull.
 
 Everything is measured in (sum_i w_i |.|^2)^{1/2}. A displacement of that norm at most eps moves atom j by at most
 r_j <= eps / sqrt(w_j).
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import UNIT
 from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, third_keys, third_own
 from robust_attn.bounds.interval import MARGIN, Ball, ball_of, inflated
 from robust_attn.bounds.rows import RowBlock, row_blocks
@@ -57,12 +58,12 @@ Fields = TypeVar("Fields", _Terms, Slopes)
 
 
 def ball_norms(
-    layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budgets: Sequence[Budget]
+    layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budgets: Sequence[Budget], *, unit: float = UNIT
 ) -> tuple[BallNorms, ...]:
     """All bounds on the ball of each budget around a batched measure, in float64; the rows are looked at once."""
     balls = [ball_of(measure, budget) for budget in budgets]
     blocks: list[list[_Terms]] = [[] for _ in balls]
-    for rows in row_blocks(layer, measure):
+    for rows in row_blocks(layer, measure, unit=unit):
         for ball, found in zip(balls, blocks, strict=True):
             found.append(_terms(norms, ball, layer.rotary is not None, rows))
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
@@ -79,7 +80,7 @@ def _concatenated(blocks: Sequence[Fields]) -> Fields:
 
 
 def _assemble(ball: Ball, terms: _Terms) -> BallNorms:
-    """Rows put together in the weighted norm (theory sheet 3.3: column norms for squares of displacements)."""
+    """Rows put together in the weighted norm (docs/proofs/local.md#rows-put-together: column norms for squares)."""
     closed_form = torch.minimum(column_slope(ball, terms.slopes), block_slope(ball, terms.slopes))
     pairs = ball.weights.sqrt()[..., None] * terms.pair_matrix * ball.inverse[..., None, :]
     pairs = pairs + torch.diag_embed(terms.own_rows * ball.inverse.sqrt())
@@ -119,7 +120,11 @@ def _terms(norms: HeadNorms, ball: Ball, rotary: bool, data: RowBlock) -> _Terms
 
 
 def _hull_rows(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, "*batch rows"]:
-    """sum_h (farthest visible value from the row's own mean + |W_O W_V| times the largest reach of a visible atom)."""
+    """sum_h (farthest visible value from the row's own mean + |W_O W_V| times the largest reach of a visible atom).
+
+    The exact mean is off the computed one by the part that weights err, and lies in the hull wherever it is.
+    """
     distance = torch.where(data.seen, data.value_distance, torch.zeros_like(data.value_distance)).amax(-1)
+    distance = distance * (1 + torch.expm1(2 * data.logit_error).clamp_max(1.0))[..., None]
     reach = torch.where(data.seen, ball.reach[..., None, None, :], 0.0).amax(-1)
     return (distance + norms.value[:, None] * reach).sum(-2)

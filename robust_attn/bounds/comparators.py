@@ -1,9 +1,9 @@
-"""Formulas published elsewhere and the plain alternative, shown beside certificates: none of them ever certifies.
+"""Formulas published elsewhere, shown beside certificates; none ever certifies (docs/proofs/comparators.md).
 
 Those stated at the tokens (scope LOCAL) are constants of the derivative there: radius times constant is the output
 change to first order only, and a perturbation of finite size may exceed it.
 
-With S_i = diag(P_i) - P_i P_i^T one row of the derivative of one head is (theory sheet, section 0)
+With S_i = diag(P_i) - P_i P_i^T one row of the derivative of one head is (docs/proofs/operator.md#derivative)
 
     df_i = V ( sum_j P_ij dx_j + X^T S_i (X A dx_i + dX q_i) ),    q_i = A x_i + a,
 

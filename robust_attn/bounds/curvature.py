@@ -1,4 +1,4 @@
-"""Second derivatives on a ball: the terms of o'' (theory sheet, section 0), each held in the cheapest way (sheet, 3.3).
+"""Second derivatives on a ball: the terms of o'', each held in the cheapest way (docs/proofs/local.md#curvature).
 
 With c_j = <g_ij, d_j> and a_j = <y_ij, d_i> the slopes of the logits along a displacement d, and u the values:
 moving values and moving keys, 2 Cov(u', c); the third moment of the keys, E[(u - m)(c - c_bar)^2]; that of the query,
@@ -70,13 +70,15 @@ def key_form(
 
     One displacement of token j cannot be aligned with the slopes of all heads at once: that is what is won over adding
     heads up. With G the Gram matrix of the slopes the eigenvalue is that of sqrt(w) G sqrt(w); on the ball each slope
-    moves by at most |A_h| times the reach of i, which adds to the square root.
+    moves by at most |A_h| times the reach of i, which adds to the square root, as does what rounding may have taken.
     """
     apart = (weights * at.key_slope**2).sum(-3)
     root = weights.sqrt().movedim(-3, -1)
     joint = covariance_norm_upper(root[..., :, None] * data.key_gram * root[..., None, :]).sqrt()
-    drift = (weights * norms.interaction[:, None, None] ** 2).sum(-3).sqrt() * ball.reach[..., data.rows, None]
-    return torch.minimum(apart, (joint + drift) ** 2)
+    own = ball.reach[..., None, data.rows, None]
+    moved = norms.interaction[:, None, None] * own + data.key_error[..., None, None]
+    drift = (weights * moved**2).sum(-3).sqrt()
+    return torch.minimum(apart, (joint + drift) ** 2) * MARGIN
 
 
 def moving_values(norms: HeadNorms, at: Inflated, keys: Tensor) -> Float[Tensor, "*batch rows n"]:

@@ -1,4 +1,4 @@
-"""Interval softmax: everything that the derivatives are made of, as upper values over a ball around the tokens."""
+"""Interval softmax: what derivatives are made of, over a ball of tokens (docs/proofs/local.md#interval-softmax)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional
 
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import UNIT
 from robust_attn.bounds.rows import RowBlock
 from robust_attn.budget import Budget
 from robust_attn.spectral.norms import HeadNorms
 
-MARGIN = 1 + 1e-11
-"""Relative margin for the rounding of sums over at most some thousand tokens in float64."""
+MARGIN = 1 + 5e-11
+"""Relative margin for the rounding of sums of positive terms, over at most a hundred thousand tokens, in float64."""
 
+SOFTPLUS_ENDS = 700.0
+"""Beyond it log(1 + e^x) is x to every digit, and e^x may overflow."""
+SUM_UNITS = 8
 FAVOUR = 0.4
 """How much of a heavy atom's interaction with the others is charged to itself; the rest is charged to them."""
 
@@ -63,7 +68,10 @@ def ball_of(measure: TokenMeasure, budget: Budget) -> Ball:
 
 
 def _logit_shift(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, "*batch heads rows n"]:
-    """How far logit (i, j) can move, up to what is common to a row: |g_ij d_j + y_ij d_i + d_i A d_j| on the ball."""
+    """How far logit (i, j) can move, up to what is common to a row: |g_ij d_j + y_ij d_i + d_i A d_j| on the ball.
+
+    From the logit as computed: what rounding may have done to it is a part of the way.
+    """
     interaction = norms.interaction[:, None, None]
     own_reach, own_inverse = (_rows_of(field, data.rows)[..., None] for field in (ball.reach, ball.inverse))
     reach, inverse = (field[..., None, None, :] for field in (ball.reach, ball.inverse))
@@ -73,7 +81,7 @@ def _logit_shift(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, 
     alone = g * reach + b * own_reach + interaction * reach * own_reach
     index = torch.arange(alone.shape[-1])
     same = index[data.rows, None] == index[None, :]
-    return torch.where(same, alone, torch.minimum(pair, alone))
+    return torch.where(same, alone, torch.minimum(pair, alone)) + data.logit_error[..., None, None]
 
 
 def _rows_of(field: Float[Tensor, "*batch n"], rows: slice) -> Float[Tensor, "*batch 1 rows"]:
@@ -92,12 +100,27 @@ def log_others(log_terms: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"
 def softmax_interval(log_p: Tensor, shift: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Lower and upper values of P'_ij, and of max_j P'_ij / P_ij, when every logit moves by at most `shift`."""
     zero = torch.zeros_like(log_p)
-    log_upper = shift - torch.logaddexp(log_p + shift, log_others(log_p - shift))
-    log_lower = -shift - torch.logaddexp(log_p - shift, log_others(log_p + shift))
-    upper = torch.where(seen, ((log_p + log_upper).exp() * MARGIN).clamp_max(1.0), zero)
-    lower = torch.where(seen, (log_p + log_lower).exp() / MARGIN, zero)
-    ratio = torch.where(seen, log_upper.exp() * MARGIN, zero).amax(-1).clamp_min(1.0)
+    shift = widened(shift, log_p)
+    log_upper = log_ceiling(log_p, shift)
+    log_lower = -functional.softplus(log_others(log_p + shift) - (log_p - shift), threshold=SOFTPLUS_ENDS)
+    upper = torch.where(seen, (log_upper.exp() * MARGIN).clamp_max(1.0), zero)
+    lower = torch.where(seen, log_lower.exp() / MARGIN, zero)
+    ratio = torch.where(seen, (log_upper - log_p).exp() * MARGIN, zero).amax(-1).clamp_min(1.0)
     return lower, upper, ratio
+
+
+def log_ceiling(log_p: Float[Tensor, "*batch n"], shift: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
+    """log of the largest P'_ij when every logit moves by at most `shift`: -log(1 + e^x), x what the others have less.
+
+    However large a shift or small a weight, nothing that matters is absorbed or underflows.
+    """
+    return -functional.softplus(log_others(log_p - shift) - (log_p + shift), threshold=SOFTPLUS_ENDS)
+
+
+def widened(shift: Tensor, log_p: Tensor) -> Tensor:
+    """Shifts with what rounding may do to sums of them and of log P, of either size."""
+    known = torch.where(log_p > -torch.inf, log_p, 0.0)
+    return shift + SUM_UNITS * UNIT * (shift + known.abs())
 
 
 def _moved_deviation(deviation: Tensor, distance: Tensor, ceiling: Tensor, ratio: Tensor, motion: Tensor) -> Tensor:

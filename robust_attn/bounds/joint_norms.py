@@ -1,4 +1,4 @@
-"""Norms of all heads of a layer together: what certificates for free masses take from the weights alone."""
+"""Norms of all heads of a layer together, for free masses: docs/proofs/splitting.md#joint-reach."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.spectral.norms import norm_upper, product_norm_upper
+from robust_attn.attention.rounding import UNIT
+from robust_attn.spectral.norms import norm_upper, product_error, product_norm_upper
 
 ASCENT_STEPS = 50
 
@@ -28,16 +29,16 @@ class JointNorms:
     key: Float[Tensor, "heads"]
 
 
-def joint_norms(layer: AttentionLayer) -> JointNorms:
-    """The norms of one layer; four singular value decompositions of the layer's width."""
+def joint_norms(layer: AttentionLayer, *, unit: float = UNIT) -> JointNorms:
+    """The norms of one layer, with what rounding may have taken; four singular value decompositions of its width."""
     layer = layer.to(torch.float64)
     groups = layer.head_groups
     value = layer.value[groups]
-    stretch = 1.0 if layer.rotary is None else layer.rotary.scaling**2
+    error = float(product_error(layer.output, value, unit=unit).sum())
     return JointNorms(
-        reach=joint_reach(layer.output, value),
-        total_value=float(norm_upper(torch.einsum("hok,hkd->od", layer.output, value))),
-        query=float(norm_upper(layer.query.flatten(0, 1))) * layer.scale * stretch,
+        reach=joint_reach(layer.output, value) + error,
+        total_value=float(norm_upper(torch.einsum("hok,hkd->od", layer.output, value))) + error,
+        query=float(norm_upper(layer.query.flatten(0, 1))) * layer.logit_scale,
         key=norm_upper(layer.key[groups]),
     )
 
@@ -46,7 +47,8 @@ def joint_reach(output: Float[Tensor, "heads out k"], value: Float[Tensor, "head
     """sup |sum_h V_h z_h| over |z_h| <= 1: at most |[V_1/sqrt(c_1) ... V_H/sqrt(c_H)]| (sum_h c_h)^{1/2} for any c > 0.
 
     The supremum is max_w sum_h |V_h^T w| over unit w. At its maximiser the weights c_h = |V_h^T w| are the best ones:
-    they are taken from an ascent on w, beside equal weights; and sum_h |V_h| is the last resort.
+    they are taken from an ascent on w, beside equal weights; and sum_h |V_h| is the last resort. All this of the V_h
+    as computed: what rounding has taken from them is added by `joint_norms`.
     """
     factors = output @ torch.linalg.qr(value.transpose(-1, -2), mode="r").R.transpose(-1, -2)
     equal = torch.ones(factors.shape[0], dtype=factors.dtype)
@@ -59,7 +61,7 @@ def joint_reach(output: Float[Tensor, "heads out k"], value: Float[Tensor, "head
     ascended = torch.einsum("hok,o->hk", factors, w).norm(dim=-1)
     ascended = ascended.clamp_min(max(1e-3 * float(ascended.max()), 1e-150))
     weighted = [float(norm_upper(_beside(factors, c)) * c.sum().sqrt()) for c in (equal, ascended)]
-    return min(*weighted, float(product_norm_upper(output, value).sum()))
+    return min(*weighted, float(product_norm_upper(output, value, unit=0.0).sum()))
 
 
 def _beside(factors: Float[Tensor, "heads out k"], weights: Float[Tensor, "heads"]) -> Float[Tensor, "out columns"]:

@@ -1,6 +1,6 @@
 """The bounds of Castin, Ablin and Peyre (How Smooth Is Attention?, ICML 2024), under the paper's names.
 
-Biases enter as the theory sheet says (section 0): the query A x_i becomes A x_i + a, so |A| R^2 becomes
+Biases enter as in docs/proofs/operator.md#biases: the query A x_i becomes A x_i + a, so |A| R^2 becomes
 kappa = (|A| R + |a|) R wherever the query itself appears. Without biases every formula is the paper's.
 """
 

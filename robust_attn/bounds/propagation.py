@@ -1,4 +1,4 @@
-"""Interval bound propagation through the layer: the plain alternative to the bounds on a ball around the tokens.
+"""Interval bound propagation through the layer, the plain alternative: docs/proofs/comparators.md#interval-propagation.
 
 Every intermediate number gets an interval of its own. What is lost: that atoms share one budget, that queries, keys and
 values move together, and that attention weights sum to one.

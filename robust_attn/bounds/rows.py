@@ -1,11 +1,14 @@
 """What is known at the tokens given, row by row: attention, and how far values and logit slopes spread under it.
 
 `u` are values after the output projection, `y_ij` the slope of logit (i, j) in x_i; both enter through differences
-alone, so QR factors of the projections replace them and no d x d matrix appears.
+alone, so QR factors of the projections replace them and no d x d matrix appears. What rounding may have taken from each
+is added to it here, once: everything that follows computes with upper values
+(docs/proofs/rounding.md#means-and-deviations).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,8 +20,13 @@ from robust_attn.attention.jacobian import project, weighted_logits
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.rounding import UNIT, Rounding, rounding_at
 from robust_attn.spectral.norms import covariance_norm_upper, norm_upper
 
+KNOWN_LOGITS = 1.0
+"""Logits that err by more leave attention weights unknown: then equal weights stand for them, and every weight is
+allowed, because logits that may move by ANY_LOGIT from equal ones make all of them."""
+ANY_LOGIT = 1000.0
 PAIR_ELEMENTS = 2**22
 """Numbers in one (rows, atoms, head width) block: 32 MB in float64."""
 
@@ -27,12 +35,15 @@ PAIR_ELEMENTS = 2**22
 class RowBlock:
     """What is known at the tokens given about a block of rows: log P, visibility, and pairwise differences.
 
-    `key_gram` holds inner products between heads of the logits' slopes in x_j, with one column where j does not matter;
+    Distances and deviations are upper values, from the means under P **as computed**; exact logits are within
+    `logit_error` of those behind log_p, up to what is common to a row. `key_gram` holds inner products between heads of
+    the logits' slopes in x_j, with one column where j does not matter, each slope known up to `key_error`;
     `query_block` bounds the norm of d f_i / d x_i through the queries: sum_h |Cov_i(u, y)|.
     """
 
     rows: slice
     log_p: Float[Tensor, "*batch heads rows n"]
+    logit_error: Float[Tensor, "*batch heads"]
     seen: Bool[Tensor, "*batch 1 rows n"]
     value_distance: Float[Tensor, "*batch heads rows n"]
     value_deviation: Float[Tensor, "*batch heads rows"]
@@ -41,11 +52,12 @@ class RowBlock:
     query_block: Float[Tensor, "*batch rows"]
     key_slope: Float[Tensor, "*batch heads rows n"]
     key_gram: Float[Tensor, "*batch rows columns heads heads"]
+    key_error: Float[Tensor, "*batch heads"]
 
 
-def row_blocks(layer: AttentionLayer, measure: TokenMeasure) -> Iterator[RowBlock]:
+def row_blocks(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UNIT) -> Iterator[RowBlock]:
     """Blocks of rows, small enough that (rows, atoms, head width) differences fit into PAIR_ELEMENTS numbers."""
-    parts = project(layer, measure)
+    parts, error = project(layer, measure), rounding_at(layer, measure, unit=unit)
     output_factor = torch.linalg.qr(layer.output, mode="r").R
     query_factor = torch.linalg.qr(layer.query.transpose(-1, -2), mode="r").R * layer.scale
     values = parts.v @ output_factor.transpose(-1, -2)
@@ -55,36 +67,75 @@ def row_blocks(layer: AttentionLayer, measure: TokenMeasure) -> Iterator[RowBloc
         rows = slice(start, min(start + size, measure.length))
         seen = visible(layer.mask, measure.positions, measure.masses, rows).unsqueeze(-3)
         log_p = weighted_logits(layer, measure, parts, rows).log_softmax(-1)
+        log_p, logit_error = known_attention(log_p, error.logit, seen)
         p = torch.where(seen, log_p.exp(), torch.zeros_like(log_p))
         slopes = _query_slopes(layer, measure, parts.k, query_factor, rows)
-        value_distance, value_deviation, values_apart = _spread(p, values.unsqueeze(-3))
-        slope_distance, slope_deviation, slopes_apart = _spread(p, slopes)
-        query_block = norm_upper(values_apart.transpose(-1, -2) @ slopes_apart).sum(-2)
+        spread_values, spread_slopes = (
+            spread(p, values.unsqueeze(-3), error.value),
+            spread(p, slopes, error.query_slope),
+        )
         gram = _key_grams(layer, measure, parts.q[..., rows, :])
-        key_slope = gram.diagonal(dim1=-1, dim2=-2).sqrt().movedim(-1, -3).expand(log_p.shape)
+        key_slope = gram.diagonal(dim1=-1, dim2=-2).sqrt().movedim(-1, -3) + error.key_slope[..., None, None]
         yield RowBlock(
             rows=rows,
             log_p=log_p,
+            logit_error=logit_error,
             seen=seen,
-            value_distance=value_distance,
-            value_deviation=value_deviation,
-            slope_distance=slope_distance,
-            slope_deviation=slope_deviation,
-            query_block=query_block,
-            key_slope=key_slope,
+            value_distance=spread_values.distance,
+            value_deviation=spread_values.deviation,
+            slope_distance=spread_slopes.distance,
+            slope_deviation=spread_slopes.deviation,
+            query_block=_query_block(spread_values, spread_slopes, error),
+            key_slope=key_slope.expand(log_p.shape),
             key_gram=gram,
+            key_error=error.key_slope,
         )
 
 
-def _spread(p: Float[Tensor, "*batch rows n"], points: Float[Tensor, "*batch _ n k"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Distances of the points from their mean under each row of p, the largest deviation in any direction, and
-    sqrt(p) times the differences themselves, whose products are covariances.
+def known_attention(
+    log_p: Float[Tensor, "*batch heads rows n"], error: Float[Tensor, "*batch heads"], seen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """log P and by how much it may be off; equal weights, off by anything, where logits err too much to tell."""
+    unknown = ~(error <= KNOWN_LOGITS)
+    equal = torch.where(seen, -seen.sum(-1, keepdim=True).clamp_min(1).to(log_p.dtype).log(), -torch.inf)
+    log_p = torch.where(unknown[..., None, None], equal.expand(log_p.shape), log_p)
+    return log_p, torch.where(unknown, torch.where(error.isnan(), error, ANY_LOGIT), error)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How points spread under rows of attention: upper values of their distances from the mean under the weights as
+    computed, and of the largest standard deviation in any direction. `weighted` is sqrt(p) times the differences as
+    computed, whose products are covariances.
+    """
+
+    distance: Float[Tensor, "*batch rows n"]
+    deviation: Float[Tensor, "*batch rows"]
+    weighted: Float[Tensor, "*batch rows n k"]
+
+
+def spread(p: Float[Tensor, "*batch rows n"], points: Float[Tensor, "*batch _ n k"], error: Tensor) -> Spread:
+    """The spread of points each known up to `error`, which has one entry for every entry of the batch.
+
+    A mean of points errs as much as they do, a deviation no more; products of n terms add n units of the trace.
     """
     mean = (p[..., None] * points).sum(-2, keepdim=True)
     difference = points - mean
     weighted = difference * p.sqrt()[..., None]
-    deviation = covariance_norm_upper(weighted.transpose(-1, -2) @ weighted).sqrt()
-    return difference.norm(dim=-1), deviation, weighted
+    trace = UNIT * (p.shape[-1] + 10) * weighted.square().sum((-2, -1))
+    deviation = (covariance_norm_upper(weighted.transpose(-1, -2) @ weighted) + trace).sqrt()
+    return Spread(difference.norm(dim=-1) + 2 * error[..., None, None], deviation + error[..., None], weighted)
+
+
+def _query_block(values: Spread, slopes: Spread, error: Rounding) -> Float[Tensor, "*batch rows"]:
+    """sum_h |Cov_i(u, y)| at most. Weights that err by a part g change a covariance by (g + g^2) sd(u) sd(y)."""
+    covariance = norm_upper(values.weighted.transpose(-1, -2) @ slopes.weighted)
+    weight = error.weight[..., None]
+    known = weight <= math.expm1(2 * KNOWN_LOGITS)
+    summed = UNIT * (values.weighted.shape[-2] + 10) * max(values.weighted.shape[-1], slopes.weighted.shape[-1])
+    both = values.deviation * slopes.deviation * (weight + weight**2 + summed)
+    points = error.value[..., None] * slopes.deviation + error.query_slope[..., None] * values.deviation
+    return torch.where(known, covariance + both + points, torch.inf).sum(-2)
 
 
 def _query_slopes(

@@ -109,7 +109,7 @@ class BallSetting:
 
 
 def joined_heads(norms: HeadNorms, log_constants: Float[Tensor, "heads"]) -> float:
-    """log of the layer's constant from those of heads with V = I (theory sheet, 1.6): the smaller of two sums.
+    """log of the layer's constant from those of heads with V = I (docs/proofs/global.md#heads-joined): the smaller sum.
 
     sum_h |W_O^h W_V^h| L_h, and |W_O| (sum_h |W_V^h|^2 L_h^2)^{1/2}.
     """

@@ -1,4 +1,4 @@
-"""Sharper global bounds on a ball (theory sheet, section 2)."""
+"""Sharper global bounds on a ball (docs/proofs/global.md#unified and below, docs/proofs/lower.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First derivatives on a ball: upper values of |D_X f|, by columns of attention and by blocks (theory sheet, 3.1)."""
+"""First derivatives on a ball: upper values of |D_X f| (docs/proofs/local.md#closed-form and #block-norms)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates for any measure within a Wasserstein ball (theory sheet, section 4): atoms may split into any masses.
+"""Certificates for any measure within a Wasserstein ball (docs/proofs/splitting.md): atoms may split into any masses.
 
 mu = sum_i m_i delta_{x_i} is given; nu is any probability measure on the ball of radius `support`, and pi any coupling
 of the two with E_pi|y - x|^2 <= eps^2, for example an optimal one where W2(mu, nu) <= eps. Under a causal mask or with
@@ -17,7 +17,7 @@ from torch import Tensor
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.rounding import UNKNOWN_ATTENTION, attention_growth
+from robust_attn.attention.rounding import UNIT, evaluation_error
 from robust_attn.bounds import paper
 from robust_attn.bounds.bound import LOG10_E, Bound, from_log_constant, from_output_change, not_applicable
 from robust_attn.bounds.interval import MARGIN
@@ -41,8 +41,12 @@ def splitting_bounds(
     *,
     support: float,
     joint: JointNorms | None = None,
+    unit: float = UNIT,
 ) -> tuple[Bound, ...]:
-    """`split_mean_field`, `split_hull` and `split_local` of one sample, in float64; `joint` need not be given."""
+    """`split_mean_field`, `split_hull` and `split_local` of one sample, in float64; `joint` need not be given.
+
+    `unit` zero leaves out what rounding may have taken, also from norms that are not given.
+    """
     if not isinstance(budget, Wasserstein):
         why_not = "parts of a token share its budget in the Wasserstein budget alone"
         return tuple(not_applicable(name, why_not, Scope.MEASURES) for name in (MEAN_FIELD, HULL, LOCAL))
@@ -51,11 +55,12 @@ def splitting_bounds(
     if support < largest * (1 - 1e-12):
         raise UserError(f"support must be at least the largest token norm, {largest}, but it is {support}.")
     support = max(support, largest)
-    joint = joint_norms(layer) if joint is None else joint
+    joint = joint_norms(layer, unit=unit) if joint is None else joint
+    hull = hull_rows(layer, joint, sample, support=support, unit=unit)
     return (
         split_mean_field(BallSetting.of(layer, norms, sample, budget, radius=support)),
-        split_hull(layer, joint, sample, budget, support=support),
-        split_local(layer, norms, joint, sample, budget, support=support),
+        split_hull(hull, sample, budget),
+        split_local(layer, norms, joint, sample, budget, hull=hull, support=support, unit=unit),
     )
 
 
@@ -80,22 +85,21 @@ def split_mean_field(ball: BallSetting) -> Bound:
     return from_log_constant(MEAN_FIELD, log_constant, ball.budget_radius, Scope.MEASURES)
 
 
-def hull_rows(layer: AttentionLayer, joint: JointNorms, measure: TokenMeasure, *, support: float) -> Float[Tensor, "n"]:
+def hull_rows(
+    layer: AttentionLayer, joint: JointNorms, measure: TokenMeasure, *, support: float, unit: float = UNIT
+) -> Float[Tensor, "n"]:
     """|Gamma_nu(y) - Gamma_mu(x_i)| at most, for every nu on the ball and every y.
 
     Gamma_nu(y) is the layer's offset and sum_h V_h z_h with every z_h in the ball, a mean of points of the ball. So is
-    Gamma_mu(x_i), which is all that is known of it where rounding leaves the attention weights unknown.
+    Gamma_mu(x_i), and it is known up to the error of the layer's own evaluation.
     """
-    mean = (layer(measure) - layer.offset).norm(dim=-1)
-    known = math.isfinite(float(attention_growth(layer, measure)))
-    return (joint.reach * support + (mean if known else joint.reach * measure.radius.expand_as(mean))) * MARGIN
+    found = (layer(measure) - layer.offset).norm(dim=-1) + (evaluation_error(layer, measure) if unit else 0.0)
+    mean = found.clamp_max(joint.reach * float(measure.radius))
+    return (joint.reach * support + mean) * MARGIN
 
 
-def split_hull(
-    layer: AttentionLayer, joint: JointNorms, measure: TokenMeasure, budget: Wasserstein, *, support: float
-) -> Bound:
+def split_hull(hull: Float[Tensor, "n"], measure: TokenMeasure, budget: Wasserstein) -> Bound:
     """The farthest that the output of each atom can go, whatever nu is: (sum_i m_i hull_i^2)^{1/2}, at any eps."""
-    hull = hull_rows(layer, joint, measure, support=support)
     change = float((measure.masses * hull**2).sum().sqrt())
     return from_output_change(HULL, change * MARGIN, budget.radius, Scope.MEASURES)
 
@@ -107,7 +111,9 @@ def split_local(
     measure: TokenMeasure,
     budget: Wasserstein,
     *,
+    hull: Float[Tensor, "n"],
     support: float,
+    unit: float = UNIT,
 ) -> Bound:
     """Taylor's theorem at mu, eps times `local_constant`: the key part of the derivative at mu, eps times a curvature,
     and the query part as a Lipschitz constant for pairs that move little and for those that move far.
@@ -116,12 +122,8 @@ def split_local(
     """
     if layer.rotary is not None:
         return not_applicable(LOCAL, "it needs slopes that are the same for every attended point", Scope.MEASURES)
-    growth = float(attention_growth(layer, measure))
-    if not math.isfinite(growth):
-        return not_applicable(LOCAL, UNKNOWN_ATTENTION, Scope.MEASURES)
-    rows = split_rows(layer, measure, support=support)
-    hull = hull_rows(layer, joint, measure, support=support)
-    constant = local_constant(rows, norms, joint, hull, eps=budget.radius, support=support) * (1 + growth)
+    rows = split_rows(layer, measure, support=support, unit=unit)
+    constant = local_constant(rows, norms, joint, hull, eps=budget.radius, support=support)
     log_constant = math.log(constant) if constant > 0 else -math.inf
     return from_log_constant(LOCAL, log_constant, budget.radius, Scope.MEASURES)
 

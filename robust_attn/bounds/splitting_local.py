@@ -1,4 +1,4 @@
-"""The constant of `split.local`: Taylor's theorem for a measure whose atoms split into any masses.
+"""The constant of `split.local` (docs/proofs/splitting.md#split-local): Taylor for measures whose atoms split freely.
 
 mu = sum_j m_j delta_{x_j}, pi couples it with nu on the ball of radius R, d = y - x, E|d|^2 <= eps^2. In L2(pi)
 
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from robust_attn.bounds.interval import MARGIN
 from robust_attn.bounds.joint_norms import JointNorms
-from robust_attn.bounds.split_rows import Near, SplitRows, Spread, near
+from robust_attn.bounds.split_rows import AtomSpread, Near, SplitRows, near
 from robust_attn.spectral.norms import HeadNorms, covariance_norm_upper, norm_upper
 
 FORM_ELEMENTS = 2**20
@@ -63,14 +63,16 @@ def key_part(rows: SplitRows, norms: HeadNorms, joint: JointNorms) -> float:
     """An upper value of the key part of the derivative in L2(mu): the smaller of two.
 
     Heads together: sum_h P_h (x) V_h = mean_h P_h (x) sum_h V_h + sum_h (P_h - mean) (x) V_h, plus the part that pulls.
-    Heads apart: rows |V (I + |g|^2 C) V^T|^{1/2} of every head, put together by Cauchy-Schwarz (theory sheet, 3.1).
+    Heads apart: rows |V (I + |g|^2 C) V^T|^{1/2} of every head, put together by Cauchy-Schwarz
+    (docs/proofs/splitting.md#keys).
     """
-    p, root = rows.log_p.exp(), rows.masses.sqrt()
-    scaled = p * root[:, None] / root
+    root = rows.masses.sqrt()
+    scaled = rows.log_upper.exp() * root[:, None] / root
     mean = scaled.mean(0)
     rest = scaled - mean
-    stacked = max(float(norm_upper(torch.cat(tuple(rest), dim=axis))) for axis in (0, 1))
-    uneven = min(norms.stacked_value * stacked, float((norm_upper(rest) * norms.value).sum()))
+    off = 2 * float((2 * rows.weight_error).clamp_max(1.0).max() * norm_upper(scaled).max())  # each of the rest may be
+    stacked = max(float(norm_upper(torch.cat(tuple(rest), dim=axis))) for axis in (0, 1)) + math.sqrt(len(rest)) * off
+    uneven = min(norms.stacked_value * stacked, float(((norm_upper(rest) + off) * norms.value).sum()))
     together = float(norm_upper(mean)) * joint.total_value + uneven + _pulling(rows, norms)
     return min(together, _columns(rows, _row_norms(rows, norms)))
 
@@ -79,7 +81,7 @@ def _pulling(rows: SplitRows, norms: HeadNorms) -> float:
     """Rows sum_h sum_j P_ij (u_j - Gamma_i) <g_i, d_j>, by Cauchy-Schwarz over heads and atoms at once."""
     apart = (rows.value.deviation**2).sum(0)
     spread = torch.minimum(apart, norms.output**2 * (rows.inner_value.deviation**2).amax(0))
-    pull = spread[:, None] * _log_form(rows, rows.log_p).exp()
+    pull = spread[:, None] * _log_form(rows, rows.log_upper).exp()
     return float(((rows.masses[:, None] * pull).sum(0) / rows.masses).max().sqrt())
 
 
@@ -89,7 +91,7 @@ def _row_norms(rows: SplitRows, norms: HeadNorms) -> Float[Tensor, "heads n"]:
 
 def _columns(rows: SplitRows, row_norms: Float[Tensor, "heads n"]) -> float:
     """Rows of heads with these norms in L2(P_i), added up and put together in L2(mu)."""
-    columns = row_norms.sum(0)[:, None] * (row_norms[..., None] * rows.log_p.exp()).sum(0)
+    columns = row_norms.sum(0)[:, None] * (row_norms[..., None] * rows.log_upper.exp()).sum(0)
     return float(((rows.masses[:, None] * columns).sum(0) / rows.masses).max().sqrt())
 
 
@@ -107,7 +109,7 @@ def _log_growth(rows: SplitRows, at: Near, eps: float) -> Float[Tensor, "heads n
 
 
 def _log_curvature(rows: SplitRows, norms: HeadNorms, start: Near, eps: float) -> float:
-    """log of a C such that the quadratic terms of the keys are at most C eps^2 in L2(mu); column norms (sheet, 3.3)."""
+    """log of a C such that the quadratic terms of the keys are at most C eps^2: docs/proofs/splitting.md#keys."""
     growth = _log_growth(rows, start, eps)[..., None]
     second = growth + start.log_second + rows.value.distance.log()
     matrix = _log_remainder(rows, norms, start, second, growth + start.log_first)
@@ -135,7 +137,10 @@ def _log_remainder(
 
 
 def _log_form(rows: SplitRows, log_weights: Float[Tensor, "heads n m"]) -> Float[Tensor, "n m"]:
-    """log of the largest eigenvalue of sum_h w_h g_h g_h^T at every row, in blocks of rows."""
+    """log of the largest eigenvalue of sum_h w_h g_h g_h^T at every row, in blocks of rows.
+
+    The slopes are known up to `key_error`, by which they have also been lengthened: twice that adds to the root.
+    """
     weights = log_weights + 2 * rows.key_slope.log()[..., None]
     top = weights.amax(0)
     top = torch.where(top == -torch.inf, torch.zeros_like(top), top)
@@ -143,7 +148,8 @@ def _log_form(rows: SplitRows, log_weights: Float[Tensor, "heads n m"]) -> Float
     size = max(1, FORM_ELEMENTS // (roots.shape[1] * roots.shape[2] ** 2))
     blocks = zip(roots.split(size), rows.unit_gram.split(size), strict=True)
     norms = [covariance_norm_upper(root[..., :, None] * gram[:, None] * root[..., None, :]) for root, gram in blocks]
-    return torch.cat(norms).log() + top
+    off = torch.logsumexp(log_weights + 2 * (2 * rows.key_error).log()[:, None, None], dim=0)
+    return 2 * torch.logaddexp((torch.cat(norms).log() + top) / 2, off / 2)
 
 
 def query_lipschitz(rows: SplitRows, norms: HeadNorms, joint: JointNorms, at: Near, eps: float) -> Float[Tensor, "n"]:
@@ -161,7 +167,7 @@ def query_lipschitz(rows: SplitRows, norms: HeadNorms, joint: JointNorms, at: Ne
 
 
 def _deviation(
-    rows: SplitRows, at: Near, spread: Spread, size: Float[Tensor, "heads"], eps: float
+    rows: SplitRows, at: Near, spread: AtomSpread, size: Float[Tensor, "heads"], eps: float
 ) -> Float[Tensor, "heads n"]:
     """Standard deviation of W z under nu at any query near x_i, |W| = size: by Minkowski that of W x_j at the source
     atoms plus that of W d.

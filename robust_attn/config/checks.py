@@ -8,7 +8,7 @@ from typing import Any
 from robust_attn.attacks.torchattacks_table import checked_name
 from robust_attn.run_name import ATTACKS_WHOLE_MODEL
 from robust_attn.tracking.choice import MODES
-from robust_attn.types import UserError
+from robust_attn.types import LARGEST_SEED, UserError
 
 DTYPES = ("float64", "float32", "bfloat16")
 BUDGET_KINDS = ("wasserstein", "frobenius", "per_token")
@@ -16,6 +16,11 @@ SMALLEST = 1e-140
 """The smallest radius that is not zero: squares of displacements must not underflow."""
 SUPPORTS = ("auto", "tokens", "normalization")
 MASSES = ("equal", "sliver")
+_EXPECTED = {
+    "model.weights": "it must be auto, random, pretrained or a folder",
+    "model.tokenizer": "it must be a folder, or null for the tokenizer of the weights",
+    "data.path": "it must say where the data are",
+}
 
 
 def check_dtype(dtype: str, task: str) -> None:
@@ -25,12 +30,18 @@ def check_dtype(dtype: str, task: str) -> None:
         raise UserError(f"task={task} follows gradients through a whole model: dtype must be float64 or float32.")
 
 
+CERTIFICATE_SEED_BITS = 63
+
+
 def check_certificate(values: dict[str, Any]) -> None:
     """Steps and probability of Lanczos."""
     at_least("certificate.lanczos_steps", values["lanczos_steps"], 1)
     probability = values["failure_probability"]
     if not 0 < probability < 1:
         raise UserError(f"certificate.failure_probability must lie between 0 and 1, got {probability}.")
+    seed = values["seed"]
+    if seed is not None and not 0 <= seed < 2**CERTIFICATE_SEED_BITS:
+        raise UserError(f"certificate.seed must be null or from 0 to 2^{CERTIFICATE_SEED_BITS} - 1, got {seed}.")
 
 
 def check_tracker(values: dict[str, Any]) -> None:
@@ -73,6 +84,20 @@ def check_tolerance(values: dict[str, Any]) -> None:
     tolerance = task.get("tolerance")
     if tolerance is not None and not (math.isfinite(tolerance) and tolerance > 0):
         raise UserError(f"tolerance must be a finite number above zero, got {tolerance}.")
+
+
+def check_seed(seed: int) -> None:
+    """What torch's generator tells apart."""
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UserError(f"seed must be a whole number from 0 to {LARGEST_SEED}, got {seed}.")
+
+
+def check_given(values: dict[str, Any]) -> None:
+    """Words of the model and of the data that were typed as nothing: a path, a folder, a name."""
+    for group in ("model", "data"):
+        for name, value in values[group].items():
+            if isinstance(value, str) and not value.strip():
+                raise UserError(f"{group}.{name} is empty: {_EXPECTED.get(f'{group}.{name}', 'give it a value')}.")
 
 
 def check_sizes(model: dict[str, Any]) -> None:

@@ -21,10 +21,14 @@ from robust_attn.experiments.schema import (
 
 @dataclass
 class ModelSchema:
-    """`weights` is auto, random, pretrained or a folder; `sizes` are configuration values for random weights."""
+    """`weights` is auto, random, pretrained or a folder; `sizes` are configuration values for random weights.
+
+    `tokenizer` is a folder to take the tokenizer from, null for that of the weights.
+    """
 
     name: str = MISSING
     weights: str = "auto"
+    tokenizer: str | None = None
     sizes: Any = None
 
 
@@ -231,11 +235,12 @@ class SoundnessTaskSchema:
 
 @dataclass
 class CertificateSchema:
-    """How certificates are computed."""
+    """How certificates are computed; without a `seed` the start of a Lanczos value is drawn anew in every run."""
 
     deterministic: bool = False
     failure_probability: float = 1e-9
     lanczos_steps: int = 64
+    seed: int | None = None
 
 
 @dataclass

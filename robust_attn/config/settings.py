@@ -14,6 +14,8 @@ from robust_attn.config.checks import (
     check_budget,
     check_certificate,
     check_dtype,
+    check_given,
+    check_seed,
     check_sizes,
     check_task,
     check_tolerance,
@@ -93,6 +95,8 @@ def settings_from(config: DictConfig) -> Settings:
     _check_names(values)
     for name in ("tokens", "samples"):
         at_least(name, values[name], 1)
+    check_seed(values["seed"])
+    check_given(values)
     check_dtype(values["dtype"], values["task"]["name"])
     one_of("device", values["device"], DEVICES)
     check_budget(values["budget"])

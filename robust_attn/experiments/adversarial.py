@@ -24,7 +24,7 @@ from robust_attn.experiments.study import (
 @final
 @dataclass(frozen=True)
 class Adversarial(Study):
-    """The constant at each configuration of the theory sheet against the number of tokens; the paper's also masked."""
+    """The constant at each configuration of docs/proofs/lower.md against the length; the paper's also masked."""
 
     A: Matrix
     radius: float

@@ -30,7 +30,7 @@ class LipschitzStudy:
     radii: tuple[float, ...] = ()
     mask: Mask | None = None
 
-    def records(self, job: LayerJob, options: CertificateOptions, *, seed: int) -> Iterator[dict[str, Any]]:
+    def records(self, job: LayerJob, options: CertificateOptions) -> Iterator[dict[str, Any]]:
         """One record per window, head and radius."""
         if self.mask is not None:
             job = replace(job, layer=replace(job.layer, mask=self.mask))
@@ -39,7 +39,7 @@ class LipschitzStudy:
             parts += [head_job(job, head) for head in range(job.layer.heads)]
         for part in parts:
             for radius in self.radii or (None,):
-                yield from _records(part, options, radius, seed=seed)
+                yield from _records(part, options, radius)
 
 
 def scaled_to(measure: TokenMeasure, radius: float) -> TokenMeasure:
@@ -84,12 +84,10 @@ def value_of(record: Record, estimator: str) -> float | None:
     return record["lipschitz"]["lower"] if estimator == "lipschitz" else record[estimator]
 
 
-def _records(
-    job: LayerJob, options: CertificateOptions, radius: float | None, *, seed: int
-) -> Iterator[dict[str, Any]]:
+def _records(job: LayerJob, options: CertificateOptions, radius: float | None) -> Iterator[dict[str, Any]]:
     inputs = job.inputs if radius is None else scaled_to(job.inputs, radius)
     part = replace(job, inputs=inputs)
-    estimate = layer_estimate(part, inputs.masses, options, split=False, seed=seed)
+    estimate = layer_estimate(part, inputs.masses, options, split=False)
     released = released_estimate(job.layer.to(inputs.points.dtype), inputs)
     for sample in range(inputs.points.shape[0]):
         yield {

@@ -16,7 +16,7 @@ from robust_attn.budget import Wasserstein
 from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.study import Record, Study, chosen, single_head
 from robust_attn.observation import observe
-from robust_attn.pipeline import CertificateOptions, LayerJob, attack_records, generator_for
+from robust_attn.pipeline import CertificateOptions, LayerJob, attack_records
 from robust_attn.record import Subject, finite, heading
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 
@@ -26,7 +26,7 @@ SUBJECT = Subject("single_head", "given", 0)
 @final
 @dataclass(frozen=True)
 class MassSplitting(Study):
-    """Three series on the scalar examples of the theory sheet, 4.2 and 4.3.
+    """Three series on the scalar examples of docs/proofs/splitting.md#examples.
 
     copies: tokens (0, 1), A = -8, attacked with every number of copies and every budget of `radii`.
     balance: mass m at -1 and 1 - m at 0, A = -1/m: exact local constants of moving and of splitting.
@@ -97,9 +97,8 @@ def _lower(record: Record) -> float | None:
 
 def _constants(layer: AttentionLayer, measure: TokenMeasure, seed: int) -> tuple[float, float]:
     """The local constants of moving and of splitting."""
-    generator = generator_for(seed, "mass_splitting")
-    move = local_lipschitz(layer, measure, generator=generator)
-    return float(move.lower[0]), float(split_lipschitz(layer, measure, generator=generator).lower[0])
+    move, split = (estimate(layer, measure, seed=seed) for estimate in (local_lipschitz, split_lipschitz))
+    return float(move.lower[0]), float(split.lower[0])
 
 
 def _balance_record(mass: float, seed: int) -> dict[str, Any]:

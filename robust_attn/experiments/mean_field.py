@@ -24,7 +24,7 @@ from robust_attn.experiments.study import (
     single_head,
     upper_bounds,
 )
-from robust_attn.pipeline import ball_bounds, ball_verdict, generator_for
+from robust_attn.pipeline import ball_bounds, ball_verdict
 from robust_attn.record import Subject, heading
 from robust_attn.spectral.lipschitz import split_lipschitz
 
@@ -37,8 +37,9 @@ MASSES = 400
 class MeanField(Study):
     """The paper's configuration with n tokens up to `lengths`, and as two weighted atoms for the longer `beyond`.
 
-    With n - 1 tokens in one place the n tokens are two atoms of masses 1/n and 1 - 1/n, split (theory sheet, 4.1: exact
-    for any n, but that here the special token may split too). `best_mass` also chooses how many tokens are special.
+    With n - 1 tokens in one place the n tokens are two atoms of masses 1/n and 1 - 1/n, split: exact for any n
+    (docs/proofs/splitting.md#copies), but that here the special token may split too. `best_mass` also chooses how many
+    tokens are special.
     """
 
     A: Matrix
@@ -47,27 +48,27 @@ class MeanField(Study):
     beyond: Sequence[int]
     name: ClassVar[str] = "mean_field"
 
-    def records(self, *, seed: int) -> Iterator[dict[str, Any]]:
+    def records(self, *, seed: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Per length: one special token (all n tokens written out where that fits), then the best mass of it."""
         layer = single_head(self.A)
         for length in self.lengths:
             upper = upper_bounds(layer, radius=self.radius, length=length)
             points = paper.adversarial_tokens(self._matrix, radius=self.radius, length=length)
             yield ball_record(self.name, layer, Configuration("one_token", points), radius=self.radius, upper=upper)
-            yield self._weighted(layer, length, "best_mass", seed)
+            yield self._weighted(layer, length, "best_mass")
         for length in self.beyond:
-            yield self._weighted(layer, length, "one_token", seed)
-            yield self._weighted(layer, length, "best_mass", seed)
+            yield self._weighted(layer, length, "one_token")
+            yield self._weighted(layer, length, "best_mass")
 
     @property
     def _matrix(self) -> Float[Tensor, "d d"]:
         return torch.tensor(self.A, dtype=torch.float64)
 
-    def _weighted(self, layer: AttentionLayer, length: int, name: str, seed: int) -> dict[str, Any]:
+    def _weighted(self, layer: AttentionLayer, length: int, name: str) -> dict[str, Any]:
         pair = paper.adversarial_tokens(self._matrix, radius=self.radius, length=2)
         smallest = torch.tensor([1 / length], dtype=torch.float64)
         masses = smallest if name == "one_token" else _masses(length)
-        constants = two_atom_constants(layer, pair, masses, generator=generator_for(seed, self.name, length))
+        constants = two_atom_constants(layer, pair, masses)
         best = int(constants.argmax())
         atoms = torch.stack([smallest[0], 1 - smallest[0]])
         bounds = ball_bounds(layer, TokenMeasure.weighted(pair, atoms), self.radius)
@@ -107,13 +108,11 @@ def two_atom_constants(
     layer: AttentionLayer,
     pair: Float[Tensor, "2 d"],
     masses: Float[Tensor, "m"],
-    *,
-    generator: torch.Generator,
 ) -> Float[Tensor, "m"]:
     """The constants of the measures t delta_{x_1} + (1 - t) delta_{x_2}, atoms split, one for every t in `masses`."""
     weights = torch.stack([masses, 1 - masses], dim=-1)
     measure = TokenMeasure.weighted(pair.expand(len(masses), *pair.shape), weights)
-    return split_lipschitz(layer, measure, generator=generator, steps=pair.numel()).lower
+    return split_lipschitz(layer, measure, steps=pair.numel()).lower
 
 
 def _masses(length: int) -> Float[Tensor, "m"]:

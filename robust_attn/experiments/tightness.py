@@ -24,10 +24,10 @@ class Tightness:
     kind: str
     radii: Sequence[float]
 
-    def records(self, job: LayerJob, options: CertificateOptions, *, seed: int) -> Iterator[dict[str, Any]]:
+    def records(self, job: LayerJob, options: CertificateOptions) -> Iterator[dict[str, Any]]:
         """Certificates of every sample at every radius, as the certify task writes them."""
         weights = self._budget(1.0).weights(job.inputs)
-        estimate = layer_estimate(job, weights, options, split=False, seed=seed)
+        estimate = layer_estimate(job, weights, options, split=False)
         norms = head_norms(job.layer.to(torch.float64))
         for radius in self.radii:
             budget = self._budget(radius)

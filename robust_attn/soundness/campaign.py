@@ -12,8 +12,10 @@ from typing import Any
 
 from robust_attn.record import Subject, finite, heading, worst_verdict
 from robust_attn.run_folder import RECORDS
-from robust_attn.soundness.case import Case, drawn
-from robust_attn.soundness.check import CERTIFICATE, Checked, Comparison, check
+from robust_attn.soundness.case import Case
+from robust_attn.soundness.check import check
+from robust_attn.soundness.comparison import CERTIFICATE, Checked, Comparison
+from robust_attn.soundness.drawing import drawn
 from robust_attn.soundness.findings import findings
 from robust_attn.soundness.reproducer import reproducer, shrunk
 from robust_attn.types import UserError, Verdict
@@ -53,8 +55,9 @@ class Campaign:
 def case_record(case: Case, checked: Checked, *, seconds: float) -> dict[str, Any]:
     """One line per case: what it was, how close each bound came, and the verdict.
 
-    UNKNOWN where something was not finite. For sizes that overflow that is the right answer, and `expected` says so:
-    the case is counted and does not make the campaign fail.
+    UNKNOWN where something was not finite, or drowned in rounding. Where that is the right answer (`Case.extreme`)
+    `expected` says so: the case is counted and does not make the campaign fail. `exact` is the number of comparisons
+    that exact arithmetic decided.
     """
     worst = Verdict.VIOLATED if checked.violations else Verdict.UNKNOWN if checked.unknown else Verdict.HOLDS
     closest: dict[str, float] = {}
@@ -68,6 +71,7 @@ def case_record(case: Case, checked: Checked, *, seconds: float) -> dict[str, An
         "attack": case.attack,
         "budget": {"kind": case.budget, "radius": case.radius},
         "comparisons": len(checked.comparisons),
+        "exact": checked.exact,
         "violated": sorted({violation.bound for violation in checked.violations}),
         "unknown": sorted(set(checked.unknown)),
         "expected": worst is Verdict.UNKNOWN and case.extreme,

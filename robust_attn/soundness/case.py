@@ -1,33 +1,53 @@
 """A case: everything that a trial of the certificates needs, as plain values that fit in a line of JSON.
 
-A case is drawn from its seed; its numbers (weights, tokens, masses) are drawn from the seed and the name of what they
-are, in the largest shape there is, and cut to the case's own. So a case with fewer tokens or heads is the same one with
-those left out, which is what makes it possible to shrink it.
+A case is drawn from its seed (`drawing.py`); its numbers (weights, tokens, masses) are drawn from the seed and the name
+of what they are, in the largest shape there is, and cut to the case's own. So a case with fewer tokens or heads is the
+same one with those left out, which is what makes it possible to shrink it.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from robust_attn.types import UserError
 
-SAMPLES = 4
 TOKENS, WIDTH, HEADS, HEAD_WIDTH, OUT = 12, 6, 6, 4, 5
-"""The largest shapes."""
+"""The largest shapes, but for weights against a start."""
 EXTREME = 1e8
 """Sizes beyond this, or below one over it, may overflow on the way to a bound: UNKNOWN is a right answer there."""
+LOST = 1e9, 1e12
+"""How many times smaller a change may be than outputs times logits, or than the offset: with more than that, rounding
+is too large beside the change, and UNKNOWN is a right answer as well."""
+FAR = 30.0
+"""How many times farther the token of `one_far` is than the others."""
+LIGHT = 1e6
+"""How many times farther than others the light tokens of extreme masses may go."""
+CANCELLING = ("cancelling_values", "cancelling_logits", "cancelling")
+SHIFTED = ("shifted", "shifted_line")
+AGAINST_START = ("against_library_start", "against_command_start")
+RECORDS, RADII = "attack_records", "certified_radii"
+FLOATS, EXACT = "floats", "exact"
+KINDS = ("function", "judged", "attack", "budget", "support", "scale", "weights", "points", "masses", "stored")
+"""The fields by which cases are counted."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One layer, `samples` measures (by number), an attack and a budget; with a `tolerance` the certified radius.
+    """One layer, `samples` measures (by number), an attack, a budget, and the `function` whose promise is attacked.
 
-    `weights`: normal, alike (all heads), one_row (of rank one), zero. `points`: normal, constant, repeated, adversarial
-    (the paper's, for the first head), one_far. `masses`: uniform, unequal, extreme, padded. Sizes multiply normal
-    numbers: `logit_size` queries and keys, `value_size` values, `bias_size` biases, `token_size` tokens.
+    `function` is a name of the table in `check.py`; with a `tolerance` certified radii are asked for. `judged` says
+    what decides: floats with their rounding, or exact arithmetic. `support`: none, tokens (their largest norm), or
+    number, `support_times` the largest norm. `scale`: usual, negative or zero.
+    `weights`: normal, alike (all heads), one_row (of rank one), zero, sparse, blind (keys do not see the last
+    coordinate); cancelling_values, cancelling_logits and cancelling (both): W_V and W_O, W_K and W_Q have the size
+    `cancelling_size` and are orthogonal up to rounding; against_library_start and against_command_start: the top
+    direction is orthogonal to a Lanczos start that once was public.
+    `points`: normal, constant, repeated, adversarial (the paper's, for the first head), one_far, shifted (by `distance`
+    along the first axis), shifted_line (where only the last coordinate differs). `masses`: uniform, unequal, extreme,
+    padded. Sizes multiply normal numbers: `logit_size` queries and keys, `value_size` values, `bias_size` biases,
+    `token_size` tokens. `stored` is the precision of the weights, in which functions of the library get the layer.
     """
 
     seed: int
@@ -53,6 +73,13 @@ class Case:
     token_size: float = 1.0
     masses: str = "uniform"
     stored: str = "float64"
+    function: str = RECORDS
+    judged: str = FLOATS
+    deterministic: bool = False
+    support_times: float = 1.0
+    scale: str = "usual"
+    cancelling_size: float = 1.0
+    distance: float = 0.0
 
     @property
     def heads(self) -> int:
@@ -60,10 +87,31 @@ class Case:
         return self.groups * self.sharing
 
     @property
+    def called(self) -> str:
+        """The entry of the table: cases saved before there was one ask for radii by their tolerance alone."""
+        return RADII if self.tolerance is not None and self.function == RECORDS else self.function
+
+    @property
     def extreme(self) -> bool:
-        """Whether sizes are such that UNKNOWN is a right answer."""
+        """Whether UNKNOWN is a right answer: sizes, changes lost in rounding, weights that cancel, far points."""
         sizes = (self.logit_size, self.value_size, self.bias_size or 1.0, self.token_size, self.tolerance or 1.0)
-        return not all(1 / EXTREME <= size <= EXTREME for size in sizes)
+        ordinary = all(1 / EXTREME <= size <= EXTREME for size in sizes) and not self._lost
+        return not ordinary or self.weights in CANCELLING or self.points in SHIFTED
+
+    @property
+    def _lost(self) -> bool:
+        """Whether rounding of logits and of the offset is large beside the change that a radius makes."""
+        tokens = self.token_size * (FAR if self.points == "one_far" else 1.0) * self.support_times
+        reach = tokens + self.radius * (LIGHT if self.masses == "extreme" and self.budget == "wasserstein" else 1.0)
+        query = (0.0 if self.weights == "zero" else self.logit_size * reach) + self.bias_size
+        logit = 0.0 if self.scale == "zero" else query * (self.logit_size * reach + self.bias_size)
+        times = reach * (1 + logit), 1 / self.value_size
+        return self.radius > 0 and any(size > limit * self.radius for size, limit in zip(times, LOST, strict=True))
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What is counted of the case."""
+        return {name: str(getattr(self, name)) for name in KINDS} | {"function": self.called}
 
     def plain(self) -> dict[str, Any]:
         """The case as JSON holds it."""
@@ -71,62 +119,8 @@ class Case:
 
 
 def case_from(values: Mapping[str, Any]) -> Case:
-    """A case from what `plain` gave."""
+    """A case from what `plain` gave; what an older one does not say is as it was then."""
     known = {field.name for field in fields(Case)}
     if "seed" not in values or not set(values) <= known:
         raise UserError(f"a case of the soundness campaign has the fields {', '.join(sorted(known))}.")
     return Case(**{**values, "samples": tuple(values.get("samples", (0,)))})
-
-
-def drawn(seed: int) -> Case:
-    """The case of a seed: ordinary sizes mostly, and now and then ones that are huge or tiny in one respect."""
-    draw = random.Random(seed)
-    token_size = _size(draw, -1.0, 0.7)
-    case = {
-        "seed": seed,
-        "budget": draw.choice(("wasserstein", "wasserstein", "frobenius", "per_token")),
-        "radius": 0.0 if draw.random() < 0.01 else token_size * 10 ** draw.uniform(-7, 1),
-        "support": draw.choice(("none", "none", "tokens")),
-        "tokens": draw.randint(1, TOKENS),
-        "width": draw.randint(1, WIDTH),
-        "groups": draw.randint(1, HEADS // 2),
-        "sharing": draw.randint(1, 2),
-        "head_width": 2 * draw.randint(1, HEAD_WIDTH // 2),
-        "out": draw.randint(1, OUT),
-        "mask": draw.choice(("none", "causal")),
-        "rotary": draw.random() < 0.3,
-        "weights": draw.choice(("normal",) * 5 + ("alike", "one_row", "zero")),
-        "logit_size": _size(draw, -1.5, 1.0),
-        "value_size": _size(draw, -0.5, 0.5),
-        "bias_size": draw.choice((0.0, _size(draw, -1.0, 1.0))),
-        "points": draw.choice(("normal", "normal", "constant", "repeated", "adversarial", "one_far")),
-        "token_size": token_size,
-        "masses": draw.choice(("uniform", "uniform", "unequal", "extreme", "padded")),
-        "stored": draw.choice(("float64", "float64", "float32", "bfloat16")),
-    }
-    return _attacked(draw, case)
-
-
-def _attacked(draw: random.Random, values: dict[str, Any]) -> Case:
-    """An attack that the layer and the budget allow; one case in twelve asks for a certified radius instead."""
-    attacks = ["move"] * 3 + ["mass_split"] * 2 + ["linear", "random", "PGDL2"]
-    if values["budget"] == "wasserstein":
-        attacks += ["some_tokens", "sliver", "sliver"]
-        if values["mask"] == "none" and not values["rotary"]:
-            attacks += ["duplicate"] * 3
-    if draw.random() < 1 / 12:
-        tolerance = values["value_size"] * values["token_size"] * 10 ** draw.uniform(-6, 1)
-        return Case(**values | {"tolerance": tolerance, "support": "none", "samples": (0,)})
-    return Case(**values, attack=draw.choice(attacks), samples=tuple(range(SAMPLES)))
-
-
-def _size(draw: random.Random, low: float, high: float) -> float:
-    """Ten to a power between the two; in one of twelve cases large, in one tiny, now and then beyond all measure."""
-    kind = draw.random()
-    if kind < 1 / 12:
-        return float(10 ** draw.uniform(high, 5))
-    if kind < 2 / 12:
-        return float(10 ** draw.uniform(-9, low))
-    if kind < 2 / 12 + 0.01:
-        return float(10 ** draw.uniform(-160, 160))
-    return float(10 ** draw.uniform(low, high))

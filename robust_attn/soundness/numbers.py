@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -17,11 +19,10 @@ from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.attention.rotary import Rotary
 from robust_attn.bounds import paper
 from robust_attn.budget import BUDGETS, Budget, TokenRadius
-from robust_attn.pipeline import generator_for
-from robust_attn.soundness.case import HEAD_WIDTH, HEADS, OUT, TOKENS, WIDTH, Case
+from robust_attn.pipeline import CertificateOptions, generator_for
+from robust_attn.soundness.case import AGAINST_START, FAR, HEAD_WIDTH, HEADS, OUT, TOKENS, WIDTH, Case
+from robust_attn.soundness.weights import normal, weights_of
 
-FAR = 30.0
-"""How many times farther the token of `one_far` is than the others."""
 ATTACKS: dict[str, Attack] = {
     "move": Move(15),
     "mass_split": MassSplit(2, 12),
@@ -32,6 +33,8 @@ ATTACKS: dict[str, Attack] = {
     "random": RandomMove(8),
     "PGDL2": Torchattack("PGDL2", steps=8),
 }
+LANCZOS_STEPS = 40
+SCALES = {"usual": 1.0, "negative": -1.0, "zero": 0.0}
 
 
 def attack_of(case: Case) -> Attack:
@@ -39,46 +42,63 @@ def attack_of(case: Case) -> Attack:
     return ATTACKS[case.attack]
 
 
-def budget_of(case: Case) -> Budget:
-    """The budget, with the tokens' own ball as support or none."""
-    return BUDGETS[case.budget](case.radius, TokenRadius() if case.support == "tokens" else None)
+def budget_of(case: Case, inputs: TokenMeasure) -> Budget:
+    """The budget. A support that is a number is a multiple of the largest token norm, or of one."""
+    support: float | TokenRadius | None = None
+    if case.support == "tokens":
+        support = TokenRadius()
+    elif case.support == "number":
+        largest = float(inputs.to(torch.float64).radius.max())
+        support = (largest or 1.0) * case.support_times
+    return BUDGETS[case.budget](case.radius, support)
+
+
+def options_of(case: Case) -> CertificateOptions:
+    """How a run certifies: with fewer Lanczos steps than by default."""
+    return CertificateOptions(lanczos_steps=LANCZOS_STEPS, **chance(case))
+
+
+def chance(case: Case) -> dict[str, Any]:
+    """The seed of the Lanczos start: the case's own, so that a case is its seed.
+
+    Where weights were chosen against a start that was the default once, the default has to stand up to it.
+    """
+    return {} if case.weights in AGAINST_START else {"seed": case.seed}
 
 
 def layer_of(case: Case) -> AttentionLayer:
-    """The layer, with the weights as stored: rounded to float32 or bfloat16, which then is the exact map."""
-    heads, groups, k, d, out = case.heads, case.groups, case.head_width, case.width, case.out
-    query = _normal(case, "query", HEADS, HEAD_WIDTH, WIDTH)[:heads, :k, :d] * case.logit_size
-    key = _normal(case, "key", HEADS, HEAD_WIDTH, WIDTH)[:groups, :k, :d] * case.logit_size
-    if case.weights == "alike":
-        query, key = query[:1].expand(heads, -1, -1), key[:1].expand(groups, -1, -1)
-    elif case.weights == "one_row":
-        query, key = query * (torch.arange(k) == 0)[:, None], key * (torch.arange(k) == 0)[:, None]
-    elif case.weights == "zero":
-        query = torch.zeros_like(query)
+    """The layer in the precision in which attacks evaluate it, with the weights as stored, which then are exact."""
+    return stored_layer(case).to(_working(case))
+
+
+def stored_layer(case: Case) -> AttentionLayer:
+    """The layer in the precision in which its weights are stored."""
+    heads, groups, k, out, width = case.heads, case.groups, case.head_width, case.out, max(HEAD_WIDTH, case.head_width)
+    weights = weights_of(case)
     frequencies = torch.rand(HEAD_WIDTH // 2, generator=generator_for(case.seed, "rotary"))[: k // 2]
     layer = AttentionLayer(
-        query=query,
-        query_bias=_normal(case, "query_bias", HEADS, HEAD_WIDTH)[:heads, :k] * case.bias_size,
-        key=key,
-        key_bias=_normal(case, "key_bias", HEADS, HEAD_WIDTH)[:groups, :k] * case.bias_size,
-        value=_normal(case, "value", HEADS, HEAD_WIDTH, WIDTH)[:groups, :k, :d] * case.value_size,
-        output=_normal(case, "output", HEADS, OUT, HEAD_WIDTH)[:heads, :out, :k],
-        offset=_normal(case, "offset", OUT)[:out],
-        scale=k**-0.5,
+        query=weights.query,
+        query_bias=normal(case, "query_bias", HEADS, width)[:heads, :k] * case.bias_size,
+        key=weights.key,
+        key_bias=normal(case, "key_bias", HEADS, width)[:groups, :k] * case.bias_size,
+        value=weights.value,
+        output=weights.output,
+        offset=normal(case, "offset", max(OUT, out))[:out],
+        scale=SCALES[case.scale] * k**-0.5,
         mask=Mask(case.mask),
         rotary=Rotary(frequencies) if case.rotary else None,
     )
-    return layer.to(getattr(torch, case.stored)).to(_working(case))
+    return layer.to(getattr(torch, case.stored))
 
 
 def measures_of(case: Case, layer: AttentionLayer) -> TokenMeasure:
-    """The samples of the case as one batch."""
+    """The samples of the case as one batch: in float64, or in float32 where weights are not stored in float64."""
     return stack([_measure(case, layer, number) for number in case.samples]).to(_working(case))
 
 
 def _measure(case: Case, layer: AttentionLayer, number: int) -> TokenMeasure:
     n, d = case.tokens, case.width
-    points = _normal(case, ("points", number), TOKENS, WIDTH)[:n, :d] * case.token_size
+    points = normal(case, ("points", number), TOKENS, max(WIDTH, d))[:n, :d] * case.token_size
     match case.points:
         case "constant":
             points = points[:1].expand(n, -1).clone()
@@ -88,7 +108,10 @@ def _measure(case: Case, layer: AttentionLayer, number: int) -> TokenMeasure:
             points[0] *= FAR
         case "adversarial":
             points = _adversarial(case, layer, points)
-    logs = _normal(case, ("masses", number), TOKENS)[:n]
+        case "shifted_line":
+            points[:, :-1] = 0.0
+    points[:, 0] += case.distance
+    logs = normal(case, ("masses", number), TOKENS)[:n]
     match case.masses:
         case "unequal":
             return TokenMeasure.weighted(points, logs.softmax(-1))
@@ -115,7 +138,3 @@ def _adversarial(case: Case, layer: AttentionLayer, points: Tensor) -> Tensor:
 def _working(case: Case) -> torch.dtype:
     """The precision in which attacks evaluate the layer; certificates are in float64 always."""
     return torch.float64 if case.stored == "float64" else torch.float32
-
-
-def _normal(case: Case, what: object, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=generator_for(case.seed, what), dtype=torch.float64)

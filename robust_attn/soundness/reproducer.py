@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from robust_attn.soundness.case import Case, case_from
-from robust_attn.soundness.check import Checked, Comparison, check
+from robust_attn.soundness.check import check
+from robust_attn.soundness.comparison import Checked, Comparison
 from robust_attn.types import UserError
 
 TRIES = 150
 """Cases tried at most on the way to a smaller one."""
+PLAIN = ("mask", "rotary", "weights", "bias_size", "masses", "points", "stored", "support", "scale", "deterministic")
+"""Fields that are tried at their simplest."""
 Check = Callable[[Case], Checked]
 
 
@@ -72,10 +75,10 @@ def _simpler(case: Case, sample: int) -> Iterator[Case]:
         now = getattr(case, name)
         one_thing += [{name: value} for value in sorted({least, _half(now, least), now - least}) if value >= least]
     plain = Case(case.seed)
-    for name in ("mask", "rotary", "weights", "bias_size", "masses", "points", "stored", "support"):
+    for name in PLAIN:
         one_thing.append({name: getattr(plain, name)})
     one_thing += [{"attack": attack} for attack in ("linear", "move") if case.attack != "linear"]
-    for name in ("token_size", "value_size", "logit_size", "radius"):
+    for name in ("token_size", "value_size", "logit_size", "radius", "support_times", "cancelling_size", "distance"):
         one_thing += [{name: 1.0}, {name: _power(getattr(case, name))}]
     return (simpler for simpler in dict.fromkeys(replace(case, **less) for less in one_thing) if simpler != case)
 

@@ -1,8 +1,12 @@
-"""Golub-Kahan-Lanczos with full reorthogonalisation, and what it proves about the largest singular value.
+"""Golub-Kahan-Lanczos, reorthogonalised, and what it proves about the largest singular value: docs/proofs/spectral.md.
 
 The largest singular value of the bidiagonal matrix is a **lower** value. From a start that is uniform on the sphere it
 also gives an **upper** value that fails with a stated probability (Kuczynski, Wozniakowski 1992): after k steps on an
 operator of dimension N, P(xi < (1 - e) lambda_1) <= 1.648 sqrt(N) exp(-sqrt(e) (2k - 1)) for lambda_1 = sigma_1^2.
+
+**What the probability is over.** The draw of the start, for a map that was fixed before it. Whoever knows the start can
+choose a map whose first direction is orthogonal to it: so a start comes from fresh entropy unless a seed is given, a
+seed has 63 bits (a published one, or one of few, could be avoided), and a result carries the seed that was drawn.
 
 **Stopping early.** That statement is about a k fixed before the start is drawn; a k chosen by looking at the residual
 depends on the start, and runs that stop soon are just those that may have missed sigma_1. So the run may stop only at
@@ -14,9 +18,11 @@ run stopped, however it was chosen. The same union covers the samples of a batch
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -32,6 +38,18 @@ SECOND_PASS = 0.5
 ROUNDING_MARGIN = 1e-10
 """Relative margin on upper values for rounding in the recurrence, which full reorthogonalisation keeps near 1e-14."""
 ROUNDING_MARGIN_SINGLE = 1e-3
+SEED_BITS = 63
+Draws = torch.Generator | np.random.Generator
+
+
+def fresh_seed() -> int:
+    """A seed that nobody knew before: from the operating system's entropy."""
+    return secrets.randbits(SEED_BITS)
+
+
+def start_generator(seed: int) -> np.random.Generator:
+    """Where starts are drawn from: it takes in every bit of the seed, as torch's generator on a CPU does not."""
+    return np.random.default_rng(seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +67,7 @@ class Bidiagonal:
 
     def residuals(self, k: int = 1) -> Float[Tensor, "*batch k"]:
         """|J^T u - s v| / s_1 of the k largest approximate triplets (J v = s u holds by construction)."""
-        left, values, _ = _svd(self.matrix())
+        left, values, _ = finite_svd(self.matrix())
         return self._residuals(left, values)[..., :k]
 
     def error(self) -> Float[Tensor, "*batch"]:
@@ -58,7 +76,7 @@ class Bidiagonal:
         (Temple's inequality for the symmetric form of J, as PROPACK refines its bounds.) An estimate: the gap is that
         to the next value *found*, less its residual; a value that the start has missed is not seen.
         """
-        left, values, _ = _svd(self.matrix())
+        left, values, _ = finite_svd(self.matrix())
         relative = values / values[..., :1].clamp_min(torch.finfo(values.dtype).tiny)
         residuals = self._residuals(left, values)
         first = residuals[..., 0]
@@ -80,7 +98,8 @@ class LipschitzEstimate:
     `lower` is attained up to rounding by `direction`. `upper` is not exceeded except with probability
     `failure_probability` over the random start (zero where the value came from a full decomposition). `residual` is
     that of the pair, and `error` the relative error of `lower` that it leaves, as far as the iteration can see
-    (`Bidiagonal.error`).
+    (`Bidiagonal.error`). `seed` is the one the start was drawn with, where it was drawn with one, and `rounding` what
+    both sides allow for beyond the margin of the iteration, where the map itself is not known exactly.
     """
 
     lower: Float[Tensor, "*batch"]
@@ -90,6 +109,8 @@ class LipschitzEstimate:
     residual: Float[Tensor, "*batch"]
     error: Float[Tensor, "*batch"]
     direction: Float[Tensor, "*batch n d"]
+    seed: int | None = None
+    rounding: Float[Tensor, "*batch"] | None = None
 
     @property
     def converged(self) -> bool:
@@ -149,25 +170,27 @@ def upper_factor(dimension: int, steps: int, failure_probability: float) -> floa
 def largest_singular_value(
     operator: Jacobian,
     *,
-    generator: torch.Generator,
+    generator: Draws,
     steps: int = 64,
     failure_probability: float = 1e-9,
     tolerance: float | None = None,
 ) -> LipschitzEstimate:
     """Lower and upper values of the largest singular value, and its right singular vector, for every sample.
 
-    The stated probability covers all samples of the batch together. With a `tolerance` the run ends at the first
-    checkpoint where every sample's relative `error` is at most that; the upper value is then the one of the steps
-    actually done, paid for by a union over the checkpoints (see the top of this module): fewer steps, a larger factor.
+    The stated probability covers all samples of the batch together; for a certificate the start must be drawn after the
+    map was fixed, from entropy that nobody knew (`start_generator(fresh_seed())`). With a `tolerance` the run ends at
+    the first checkpoint where every sample's relative `error` is at most that; the upper value is then the one of the
+    steps actually done, paid for by a union over the checkpoints (see the top of this module): fewer steps, a larger
+    factor.
     Where `steps` reaches the dimension the matrix itself is decomposed, and nothing is left to chance.
     """
     if steps >= operator.domain[-2:].numel():
         return _decomposed(operator)
-    start = torch.randn(operator.domain, generator=generator, dtype=operator.dtype)
+    start = _normal(operator, generator)
     stop = None if tolerance is None else lambda partial: bool((partial.error() <= tolerance).all())
     pair = bidiagonalize(operator, start, steps, stop)
     done = pair.alphas.shape[-1]
-    _, values, right = _svd(pair.matrix())
+    _, values, right = finite_svd(pair.matrix())
     events = max(1, math.prod(operator.domain[:-2])) * (1 if tolerance is None else len(checkpoints(steps)))
     factor = upper_factor(operator.domain[-2:].numel(), done, failure_probability / events)
     return LipschitzEstimate(
@@ -181,9 +204,16 @@ def largest_singular_value(
     )
 
 
+def _normal(operator: Jacobian, generator: Draws) -> Float[Tensor, "*batch n d"]:
+    """A start that is uniform in direction."""
+    if isinstance(generator, torch.Generator):
+        return torch.randn(operator.domain, generator=generator, dtype=operator.dtype)
+    return torch.from_numpy(generator.standard_normal(tuple(operator.domain))).to(operator.dtype)
+
+
 def _decomposed(operator: Jacobian) -> LipschitzEstimate:
     """The value of a small map from the singular value decomposition of its matrix: no randomness."""
-    _, values, right = _svd(operator.dense().detach())
+    _, values, right = finite_svd(operator.dense().detach())
     return LipschitzEstimate(
         lower=values[..., 0],
         upper=_raised(values[..., 0], 1.0),
@@ -195,7 +225,7 @@ def _decomposed(operator: Jacobian) -> LipschitzEstimate:
     )
 
 
-def _svd(matrix: Float[Tensor, "*batch rows columns"]) -> tuple[Tensor, Tensor, Tensor]:
+def finite_svd(matrix: Float[Tensor, "*batch rows columns"]) -> tuple[Tensor, Tensor, Tensor]:
     """The reduced decomposition; singular values that are not numbers where the matrix holds one that is not finite.
 
     LAPACK would raise an error for the whole batch; such a sample must end as "not known" and leave the others alone.

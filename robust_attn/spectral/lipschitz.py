@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,17 +17,17 @@ from robust_attn.attention.jacobian import (
     split_heads,
 )
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.operator import DerivedJacobian, ScaledJacobian
-from robust_attn.attention.rounding import attention_growth
-from robust_attn.spectral.lanczos import LipschitzEstimate, largest_singular_value
+from robust_attn.attention.measure import TokenMeasure, expect_measure
+from robust_attn.attention.operator import DerivedJacobian, Jacobian, ScaledJacobian
+from robust_attn.spectral.derivative_error import derivative_error
+from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed, largest_singular_value, start_generator
 
 
 @dataclass(frozen=True, eq=False)
 class QueryPart(DerivedJacobian):
     """The part of a layer's derivative that acts through a token's own query: blockdiag_i sum_h W_O Cov_i(v, k) W_Q.
 
-    It is all that zero-mean motion of the copies of a token can use to first order (theory sheet, section 4.1).
+    It is all that zero-mean motion of the copies of a token can use to first order (docs/proofs/splitting.md#copies).
     """
 
     inner: LayerJacobian
@@ -60,33 +61,19 @@ def local_lipschitz(
     measure: TokenMeasure,
     *,
     weights: Float[Tensor, "*batch n"] | None = None,
-    generator: torch.Generator | None = None,
+    seed: int | None = None,
     steps: int = 64,
     failure_probability: float = 1e-9,
     tolerance: float | None = None,
 ) -> LipschitzEstimate:
     """|D_X f| in the norm (sum_i w_i |.|^2)^{1/2}, by default with the masses as weights (L2 of the measure).
 
-    A `tolerance` on the value's relative error ends the run early and makes `upper` larger (`largest_singular_value`).
+    In float64 whatever the precision of the weights, and with what rounding may have done to the derivative on both
+    sides. `upper` fails with `failure_probability` over the start, which is drawn anew unless `seed` is given; a seed
+    that somebody knew when the weights were chosen voids it. A `tolerance` on the value's relative error ends the run
+    early and makes `upper` larger (`largest_singular_value`).
     """
-    generator = torch.Generator().manual_seed(0) if generator is None else generator
-    operator = ScaledJacobian(layer.linearize(measure), measure.masses if weights is None else weights)
-    estimate = largest_singular_value(
-        operator, generator=generator, steps=steps, failure_probability=failure_probability, tolerance=tolerance
-    )
-    return _as_far_as_known(estimate, layer, measure)
-
-
-def _as_far_as_known(estimate: LipschitzEstimate, layer: AttentionLayer, measure: TokenMeasure) -> LipschitzEstimate:
-    """Zero to infinity where rounding of the logits leaves the attention weights unknown in float64."""
-    if layer.dtype is not torch.float64:
-        return estimate
-    unknown = attention_growth(layer, measure).isinf()
-    return replace(
-        estimate,
-        lower=torch.where(unknown, 0.0, estimate.lower),
-        upper=torch.where(unknown, torch.inf, estimate.upper),
-    )
+    return _largest(_at(layer, measure, weights), (), seed, Iteration(steps, failure_probability, tolerance))
 
 
 def head_lipschitz(
@@ -94,7 +81,7 @@ def head_lipschitz(
     measure: TokenMeasure,
     *,
     weights: Float[Tensor, "*batch n"] | None = None,
-    generator: torch.Generator | None = None,
+    seed: int | None = None,
     steps: int = 64,
     failure_probability: float = 1e-9,
     tolerance: float | None = None,
@@ -103,13 +90,13 @@ def head_lipschitz(
 
     The heads share the failure probability: all upper values hold together except with that probability.
     """
-    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    seed = fresh_seed() if seed is None else seed
     each = [
         local_lipschitz(
             layer.head(head),
             measure,
             weights=weights,
-            generator=generator,
+            seed=seed,
             steps=steps,
             failure_probability=failure_probability / layer.heads,
             tolerance=tolerance,
@@ -124,6 +111,7 @@ def head_lipschitz(
         residual=torch.stack([estimate.residual for estimate in each]),
         error=torch.stack([estimate.error for estimate in each]),
         direction=torch.stack([estimate.direction for estimate in each]),
+        seed=seed,
     )
 
 
@@ -132,34 +120,73 @@ def split_lipschitz(
     measure: TokenMeasure,
     *,
     weights: Float[Tensor, "*batch n"] | None = None,
-    generator: torch.Generator | None = None,
+    seed: int | None = None,
     steps: int = 64,
     failure_probability: float = 1e-9,
     tolerance: float | None = None,
 ) -> LipschitzEstimate:
     """The same constant once every token is split into two or more copies: max(|D_X f|, max_i |query part of i|).
 
-    Exact for any number of copies >= 2 (theory sheet, section 4.1). The `direction` is that of the unsplit measure.
+    Exact for two copies and more (docs/proofs/splitting.md#copies). The `direction` is that of the unsplit measure.
     Each of the two estimates gets half of the failure probability.
     """
-    half = failure_probability / 2
-    generator = torch.Generator().manual_seed(0) if generator is None else generator
-    jacobian = layer.linearize(measure)
-    moving = ScaledJacobian(jacobian, measure.masses if weights is None else weights)
-    apart = ScaledJacobian(QueryPart(jacobian), measure.masses)
-    whole, query = (
+    at = _at(layer, measure, weights)
+    apart = ScaledJacobian(QueryPart(at.jacobian), at.jacobian.measure.masses)
+    return _largest(at, (apart,), seed, Iteration(steps, failure_probability, tolerance))
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """How long a Lanczos run may be, what it may fail with, and when it may end early."""
+
+    steps: int
+    failure_probability: float
+    tolerance: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class _At:
+    """A layer's derivative at a measure, in float64, and the weights of the norm."""
+
+    jacobian: LayerJacobian
+    weights: Float[Tensor, "*batch n"]
+
+
+def _at(layer: AttentionLayer, measure: TokenMeasure, weights: Tensor | None) -> _At:
+    expect_measure(measure)
+    jacobian = layer.to(torch.float64).linearize(measure.to(torch.float64))
+    return _At(jacobian, jacobian.measure.masses if weights is None else weights.double())
+
+
+def _largest(at: _At, others: Sequence[Jacobian], seed: int | None, run: Iteration) -> LipschitzEstimate:
+    """The largest of the derivative's norm and those of the other maps, each with its part of the probability."""
+    seed = fresh_seed() if seed is None else seed
+    generator, operators = start_generator(seed), (ScaledJacobian(at.jacobian, at.weights), *others)
+    each = [
         largest_singular_value(
-            operator, generator=generator, steps=steps, failure_probability=half, tolerance=tolerance
+            operator,
+            generator=generator,
+            steps=run.steps,
+            failure_probability=run.failure_probability / len(operators),
+            tolerance=run.tolerance,
         )
-        for operator in (moving, apart)
+        for operator in operators
+    ]
+    steps = max(estimate.steps for estimate in each)
+    off = derivative_error(at.jacobian, at.weights, steps=steps)
+    return replace(
+        each[0],
+        lower=(_maximum([estimate.lower for estimate in each]) - off).clamp_min(0.0),
+        upper=_maximum([estimate.upper for estimate in each]) + off,
+        failure_probability=sum(estimate.failure_probability for estimate in each),
+        steps=steps,
+        residual=_maximum([estimate.residual for estimate in each]),
+        error=_maximum([estimate.error for estimate in each]),
+        seed=seed,
+        rounding=off,
     )
-    both = replace(
-        whole,
-        lower=torch.maximum(whole.lower, query.lower),
-        upper=torch.maximum(whole.upper, query.upper),
-        failure_probability=whole.failure_probability + query.failure_probability,
-        steps=max(whole.steps, query.steps),
-        residual=torch.maximum(whole.residual, query.residual),
-        error=torch.maximum(whole.error, query.error),
-    )
-    return _as_far_as_known(both, layer, measure)
+
+
+def _maximum(values: Sequence[Tensor]) -> Tensor:
+    """The largest, entry by entry; not a number where one is not."""
+    return torch.stack(tuple(values)).amax(0)

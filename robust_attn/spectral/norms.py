@@ -1,4 +1,4 @@
-"""Guaranteed upper values of spectral norms, and the per-head norms that global bounds are made of."""
+"""Guaranteed upper values of norms: docs/proofs/spectral.md#gram-iteration, docs/proofs/operator.md#sizes-on-a-ball."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.rounding import UNIT
 
 SVD_MARGIN = 1e-11
 """Relative margin on an SVD in float64: LAPACK's backward error is a small multiple of dimension times 2e-16."""
@@ -27,12 +28,28 @@ def norm_upper(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*
 
 
 def product_norm_upper(
-    left: Float[Tensor, "*batch a k"], right: Float[Tensor, "*batch k b"]
+    left: Float[Tensor, "*batch a k"], right: Float[Tensor, "*batch k b"], *, unit: float = UNIT
 ) -> Float[Tensor, "*batch"]:
-    """An upper value of |left right| for thin factors: both are reduced by QR to k x k first."""
+    """An upper value of |left right| for thin factors: both are reduced by QR to k x k first.
+
+    What the factors have in size and the product has not is lost to rounding: `product_error` is added.
+    """
     left_factor = torch.linalg.qr(left.double(), mode="r").R
     right_factor = torch.linalg.qr(right.double().transpose(-1, -2), mode="r").R
-    return norm_upper(left_factor @ right_factor.transpose(-1, -2))
+    found = norm_upper(left_factor @ right_factor.transpose(-1, -2))
+    return found + product_error(left, right, unit=unit)
+
+
+def product_error(
+    left: Float[Tensor, "*batch a k"], right: Float[Tensor, "*batch k b"], *, unit: float = UNIT
+) -> Float[Tensor, "*batch"]:
+    """How far rounding may take left right from the exact product, as a matrix, with or without QR of the factors.
+
+    k units times the Frobenius norms for the product, and (a + b) k for the two factorisations.
+    """
+    rows, inner = left.shape[-2:]
+    count = (rows + right.shape[-1] + 2) * inner + 20
+    return unit * count * left.double().norm(dim=(-2, -1)) * right.double().norm(dim=(-2, -1))
 
 
 def covariance_norm_upper(covariance: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch"]:
@@ -97,49 +114,65 @@ class HeadNorms:
         return bool((self.key_slope_at_zero > 0).any() or (self.query_slope_at_zero > 0).any())
 
 
-def head_norms(layer: AttentionLayer) -> HeadNorms:
-    """The norms of every head of a layer."""
+def head_norms(layer: AttentionLayer, *, unit: float = UNIT) -> HeadNorms:
+    """The norms of every head of a layer, each with what rounding may have taken from it; nothing if `unit` is zero."""
     groups = layer.head_groups
     query, key, value = layer.query.double(), layer.key[groups].double(), layer.value[groups].double()
-    query_bias, key_bias = layer.query_bias.double(), layer.key_bias[groups].double()
-    if layer.rotary is None:
-        interaction = product_norm_upper(key.transpose(-1, -2), query) * layer.scale
-        key_slope = (key.transpose(-1, -2) @ query_bias[..., None]).norm(dim=(-2, -1)) * layer.scale
-        query_slope, logit = torch.zeros_like(key_slope), torch.zeros_like(key_slope)
-    else:
-        scale = layer.scale * layer.rotary.scaling**2
-        interaction = norm_upper(query) * norm_upper(key) * scale
-        key_slope = norm_upper(key) * query_bias.norm(dim=-1) * scale
-        query_slope = norm_upper(query) * key_bias.norm(dim=-1) * scale
-        logit = query_bias.norm(dim=-1) * key_bias.norm(dim=-1) * scale
-    beside, on_top = _joint_value_norms(layer.output.double(), value)
+    output, scale = layer.output.double(), layer.logit_scale
+    beside, on_top = _joint_value_norms(output, value, unit)
     return HeadNorms(
-        value=product_norm_upper(layer.output.double(), value),
+        value=product_norm_upper(output, value, unit=unit),
         inner_value=norm_upper(value),
         beside_value=beside,
         stacked_value=min(beside, on_top),
-        output=float(norm_upper(layer.output.double().permute(1, 0, 2).flatten(1))),
-        interaction=interaction,
-        stacked_interaction=_stacked_interaction(layer, query, key),
-        key_slope_at_zero=key_slope,
-        query_slope_at_zero=query_slope,
-        logit_at_zero=logit,
+        output=float(norm_upper(output.permute(1, 0, 2).flatten(1))),
+        interaction=_interaction(layer, query, key, unit) * scale,
+        stacked_interaction=_stacked_interaction(layer, query, key, unit) * scale,
+        **{name: size * scale for name, size in _slopes_at_zero(layer, query, key, unit).items()},
     )
 
 
-def _joint_value_norms(output: Float[Tensor, "heads out k"], value: Float[Tensor, "heads k d"]) -> tuple[float, float]:
+def _interaction(layer: AttentionLayer, query: Tensor, key: Tensor, unit: float) -> Float[Tensor, "heads"]:
+    """|W_K^T W_Q|; with a rotation between, the product of the norms."""
+    if layer.rotary is None:
+        return product_norm_upper(key.transpose(-1, -2), query, unit=unit)
+    return norm_upper(query) * norm_upper(key)
+
+
+def _slopes_at_zero(
+    layer: AttentionLayer, query: Tensor, key: Tensor, unit: float
+) -> dict[str, Float[Tensor, "heads"]]:
+    """What biases alone do to the logits' slopes and to the logits; without rotation softmax drops the key's bias."""
+    query_bias, key_bias = layer.query_bias.double(), layer.key_bias[layer.head_groups].double()
+    if layer.rotary is None:
+        transposed, column = key.transpose(-1, -2), query_bias[..., None]
+        pull = (transposed @ column).norm(dim=(-2, -1)) + product_error(transposed, column, unit=unit)
+        nothing = torch.zeros_like(pull)
+        return {"key_slope_at_zero": pull, "query_slope_at_zero": nothing, "logit_at_zero": nothing}
+    query_size, key_size = query_bias.norm(dim=-1), key_bias.norm(dim=-1)
+    return {
+        "key_slope_at_zero": norm_upper(key) * query_size,
+        "query_slope_at_zero": norm_upper(query) * key_size,
+        "logit_at_zero": query_size * key_size,
+    }
+
+
+def _joint_value_norms(
+    output: Float[Tensor, "heads out k"], value: Float[Tensor, "heads k d"], unit: float
+) -> tuple[float, float]:
     """Norms of [V_1 ... V_H] and of its transposed arrangement, V_h = output_h value_h, by QR of one side."""
     value_factor = torch.linalg.qr(value.transpose(-1, -2), mode="r").R
     output_factor = torch.linalg.qr(output, mode="r").R
     beside = (output @ value_factor.transpose(-1, -2)).permute(1, 0, 2).flatten(1)
     on_top = (output_factor @ value).flatten(0, 1)
-    return float(norm_upper(beside)), float(norm_upper(on_top))
+    error = float(product_error(output, value, unit=unit).norm())
+    return float(norm_upper(beside)) + error, float(norm_upper(on_top)) + error
 
 
-def _stacked_interaction(layer: AttentionLayer, query: Tensor, key: Tensor) -> float:
+def _stacked_interaction(layer: AttentionLayer, query: Tensor, key: Tensor, unit: float) -> float:
     """Norm of all A_h on top of one another; with a rotation between, of all |W_K^h| W_Q^h."""
     if layer.rotary is None:
         key_factor = torch.linalg.qr(key.transpose(-1, -2), mode="r").R
-        return float(norm_upper((key_factor @ query).flatten(0, 1))) * layer.scale
-    sizes = norm_upper(key)[:, None, None] * layer.rotary.scaling**2
-    return float(norm_upper((sizes * query).flatten(0, 1))) * layer.scale
+        error = float(product_error(key.transpose(-1, -2), query, unit=unit).norm())
+        return float(norm_upper((key_factor @ query).flatten(0, 1))) + error
+    return float(norm_upper((norm_upper(key)[:, None, None] * query).flatten(0, 1)))

@@ -1,6 +1,6 @@
 """How strongly each token moves each output: the norms |D_ij| of the blocks of the derivative, in closed form.
 
-With biases, rotation and all heads (theory sheet, section 0, in head space):
+With biases, rotation and all heads (docs/proofs/operator.md#blocks, in head space):
 
     D_ij = sum_h W_O^h [ P_ij (W_V^h + (v_j - o_i) g_ij^T) + 1{i=j} scale Cov_i(v, k) W_Q^h ],   g_ij = scale W_K^T q_i
 """
@@ -26,7 +26,8 @@ def pair_norms(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "*
     """|D_ij|, the spectral norm of d f(X)_i / d x_j: entry (i, j) is how far output i moves per unit motion of token j.
 
     Exact up to rounding (an SVD per pair); a few blocks are in memory at a time. Padding neither moves nor counts: its
-    rows and columns are zero. The norm of this matrix of norms is an upper value of |D| (theory sheet, section 3.1).
+    rows and columns are zero. The norm of this matrix of norms is an upper value of |D|
+    (docs/proofs/operator.md#blocks).
     """
     samples = measure.points.shape[:-2].numel()
     flat = TokenMeasure(

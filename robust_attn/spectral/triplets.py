@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
 from robust_attn.attention.operator import Jacobian
-from robust_attn.spectral.lanczos import Bidiagonal, bidiagonalize
+from robust_attn.spectral.lanczos import Bidiagonal, bidiagonalize, finite_svd
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def svds(
         return partial.alphas.shape[-1] >= k and bool((partial.residuals(k) <= tolerance).all())
 
     pair = bidiagonalize(operator, start, steps, settled)
-    left, values, right = torch.linalg.svd(pair.matrix())
+    left, values, right = finite_svd(pair.matrix())
     return SingularTriplets(
         u=pair.left.transpose(-1, -2) @ left[..., :k],
         s=values[..., :k],
@@ -62,7 +62,7 @@ def svds(
 
 
 def _decomposed(operator: Jacobian, k: int) -> SingularTriplets:
-    left, values, right = torch.linalg.svd(operator.dense().detach(), full_matrices=False)
+    left, values, right = finite_svd(operator.dense().detach())
     return SingularTriplets(
         u=left[..., :k],
         s=values[..., :k],

@@ -56,7 +56,7 @@ class ThroughModel:
                 "budget": self._within,
                 "text": _text(classifier, batch[sample]),
             }
-            yield from self._layer_records(victim, found, layers, options, seed=seed, sample=sample)
+            yield from self._layer_records(victim, found, layers, options, sample=sample)
 
     def _attacked(self, found: Perturbed) -> dict[str, Any]:
         """An attack that may split tokens counts copies only where the strongest perturbation found did."""
@@ -106,13 +106,12 @@ class ThroughModel:
         layers: Sequence[int],
         options: CertificateOptions,
         *,
-        seed: int,
         sample: int,
     ) -> Iterator[dict[str, Any]]:
         classifier = victim.classifier
         clean, perturbed = classifier.trace(found.base), classifier.trace(found.measure)
         for layer in layers:
-            entry = self._layer_record(victim, clean, perturbed, layer, options, seed=seed)
+            entry = self._layer_record(victim, clean, perturbed, layer, options)
             yield {
                 **heading(victim, sample, layer, LAYERS),
                 **entry,
@@ -121,7 +120,7 @@ class ThroughModel:
             }
 
     def _layer_record(
-        self, victim: Victim, clean: Trace, perturbed: Trace, index: int, options: CertificateOptions, *, seed: int
+        self, victim: Victim, clean: Trace, perturbed: Trace, index: int, options: CertificateOptions
     ) -> dict[str, Any]:
         """The change that arrives, the change that leaves, and the certificate of the layer for exactly that change."""
         layer = victim.classifier.model.layer(index)
@@ -135,7 +134,7 @@ class ThroughModel:
         model = victim.classifier.model
         job = LayerJob(Subject(model.name, model.origin.label, index), layer, before)
         weights = arrived.weights(before)
-        estimate = None if options.deterministic else layer_estimate(job, weights, options, split=False, seed=seed)
+        estimate = None if options.deterministic else layer_estimate(job, weights, options, split=False)
         (certificate,) = certify_batch(layer, before, arrived, lipschitz=estimate)
         result = AttackResult(self.attack.name, 1, observation, (), 0, arrived)
         whole = record(

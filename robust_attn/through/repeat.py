@@ -119,7 +119,9 @@ def _layer_fields(victim: Victim, clean: Trace, typed: Trace, index: int) -> dic
     before, after = clean.inputs[index], typed.inputs[index]
     arrives = uniform_distance(before.points[0], after.points[0])
     leaves = uniform_distance(clean.outputs[index][0], typed.outputs[index][0])
-    (certificate,) = certify_measures(layer, before, Wasserstein(arrives, layer.input_radius))
+    farthest = max(float(before.radius), float(after.radius))
+    support = farthest if layer.input_radius is None else max(farthest, layer.input_radius)
+    (certificate,) = certify_measures(layer, before, Wasserstein(arrives, support))
     rounding = float(evaluation_error(layer, before) + evaluation_error(layer, after))
     return {
         "typed": {"w2_input": finite(arrives), "w2_output": finite(leaves)},

@@ -7,6 +7,8 @@ from typing import Any
 from robust_attn.home import without_home
 
 LONG_FIELDS = ("convergence", "bounds", "text", "samples text", "motion")
+NOT_MEASURED = ("seed",)
+"""Numbers that say which, not how much: no line over the records is made of them."""
 _PLAIN = (int, float, bool, type(None))
 
 
@@ -25,7 +27,7 @@ def metrics(record: Mapping[str, Any], prefix: str = "") -> dict[str, str | int 
     """The scalars of a record, `observed/gain` and so on; unknown values are left out, long fields are elsewhere."""
     flat: dict[str, str | int | float | bool] = {}
     for key, value in record.items():
-        if not prefix and key in LONG_FIELDS:
+        if (not prefix and key in LONG_FIELDS) or key in NOT_MEASURED:
             continue
         if isinstance(value, Mapping):
             flat |= metrics(value, f"{prefix}{key}/")

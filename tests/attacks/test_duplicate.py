@@ -56,5 +56,5 @@ def test_no_repetition_is_refused():
 
 def test_other_budgets_than_wasserstein_are_refused():
     layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1))
-    with pytest.raises(UserError, match="take budget=wasserstein, not frobenius"):
+    with pytest.raises(UserError, match="take a Wasserstein budget, not frobenius"):
         Duplicate()(layer, measure, Frobenius(0.1), generator=generator(2))

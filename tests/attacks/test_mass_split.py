@@ -12,7 +12,7 @@ from tests.cases import CASES, generator, one_sample, random_layer, random_measu
     [(-8.0, [0.0, 1.0], None, 1.853, 2.0), (-100.0, [-1.0, 0.0], [0.01, 0.99], 0.1005, 0.99)],
 )
 def test_splitting_beats_moving_where_the_theory_says_so(a, points, masses, moving, splitting):
-    """Theory sheet, 4.2, at a radius small enough for the local constants."""
+    """docs/proofs/splitting.md#examples, at a radius small enough for the local constants."""
     layer, measure, budget = scalar_layer(a), one_sample(scalar_measure(points, masses)), Wasserstein(1e-6)
     moved = Move()(layer, measure, budget, generator=generator(0)).observation
     split = MassSplit(2)(layer, measure, budget, generator=generator(0)).observation

@@ -1,4 +1,4 @@
-"""Slivers: the examples of the theory sheet, section 4, reached by the attack itself, and exact W2 on both sides."""
+"""Slivers: docs/proofs/splitting.md#examples, reached by the attack itself, and exact W2 on both sides."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ SLIVER_SUPPORT = TokenRadius()
 
 
 def test_a_sliver_gains_where_moving_cannot():
-    """X = (-1, 1), A = 8: moving gains 1.0000, a sliver sent from 1 to -0.18 gains 1.6048 (sheet, 4.3)."""
+    """X = (-1, 1), A = 8: moving gains 1.0000, a sliver sent from 1 to -0.18 gains 1.6048."""
     layer, measure, budget = scalar_layer(8.0), one_sample(scalar_measure([-1.0, 1.0])), Wasserstein(1e-3)
     moved = Move(20)(layer, measure, budget, generator=generator(0)).observation
     split = SLIVER(layer, measure, budget, generator=generator(0)).observation
@@ -22,8 +22,8 @@ def test_a_sliver_gains_where_moving_cannot():
     assert float(split.w2_gain) >= 1.59
 
 
-def test_two_copies_gain_what_the_sheet_says():
-    """X = (0, 1), A = -8: 2 against 1.853. Mass 0.01 at -1, 0.99 at 0, A = -100: 0.99 against 0.1005 (sheet, 4.2)."""
+def test_two_copies_gain_what_the_proof_says():
+    """X = (0, 1), A = -8: 2 against 1.853. Mass 0.01 at -1, 0.99 at 0, A = -100: 0.99 against 0.1005."""
     even, budget = one_sample(scalar_measure([0.0, 1.0])), Wasserstein(1e-4)
     found = MassSplit(2, 30)(scalar_layer(-8.0), even, budget, generator=generator(0)).observation
     assert float(found.gain) == pytest.approx(2.0, rel=1e-3)
@@ -51,5 +51,5 @@ def test_masses_of_the_split_measure_are_those_of_the_tokens():
 
 
 def test_slivers_need_the_wasserstein_budget():
-    with pytest.raises(UserError, match="wasserstein"):
+    with pytest.raises(UserError, match="Wasserstein"):
         SLIVER(scalar_layer(1.0), one_sample(scalar_measure([0.0, 1.0])), Frobenius(0.1))

@@ -2,6 +2,9 @@ import pytest
 import torch
 
 from robust_attn.attention.measure import TokenMeasure, stack
+from robust_attn.budget import Wasserstein
+from robust_attn.certificate import certify
+from robust_attn.models import load_model
 
 
 def points(*shape: int) -> torch.Tensor:
@@ -21,10 +24,52 @@ def test_split_keeps_the_measure_and_shares_positions():
     assert torch.equal(measure.points[0], measure.points[1])
 
 
-@pytest.mark.parametrize("masses", [[0.5, 0.6], [-0.5, 1.5], [0.0, 0.0]])
+NO_MASSES = ([-0.5, 1.5], [0.0, 0.0], [float("nan"), 1.0], [float("nan")] * 2, [float("inf"), 0.0])
+
+
+@pytest.mark.parametrize("masses", [[0.5, 0.6], *NO_MASSES])
 def test_masses_that_are_none_are_refused(masses):
     with pytest.raises(ValueError, match="sum to one"):
         TokenMeasure.weighted(points(2, 3), torch.tensor(masses).double())
+
+
+@pytest.mark.parametrize("masses", NO_MASSES)
+def test_masses_that_are_none_are_refused_where_a_measure_is_used(masses):
+    """One sample of two is wrong; the constructor has looked at shapes alone."""
+    both = torch.tensor([[0.5, 0.5], masses]).double()
+    measure = TokenMeasure(points(2, 2, 3), both, torch.arange(2).expand(2, 2))
+    for dtype in (torch.float64, torch.float32):
+        with pytest.raises(ValueError, match="finite and non-negative and have a positive sum in every sample"):
+            measure.to(dtype)
+
+
+def test_a_certificate_of_masses_that_are_none_is_refused():
+    """It once failed deep inside, or spoke of a measure with negative mass."""
+    layer = load_model("toy", "random").layer(0)
+    for masses in NO_MASSES:
+        measure = TokenMeasure(points(2, 16), torch.tensor(masses).double(), torch.arange(2))
+        with pytest.raises(ValueError, match="positive sum in every sample"):
+            certify(layer, measure, Wasserstein(0.01))
+
+
+@pytest.mark.parametrize("lengths", [[0, 3], [-1, 3], [5, 3]])
+def test_lengths_that_leave_no_token_or_more_than_there_are_are_refused(lengths):
+    with pytest.raises(ValueError, match=rf"lengths must lie between 1 and 4, got \[{lengths[0]}, 3\]"):
+        TokenMeasure.padded(points(2, 4, 3), torch.tensor(lengths))
+
+
+def test_no_tokens_are_no_measure():
+    with pytest.raises(ValueError, match="at least one token"):
+        TokenMeasure.uniform(points(0, 3))
+
+
+def test_building_a_measure_from_its_parts_asks_for_no_values():
+    """So that it can be done inside every transform of torch; `meta` tensors have no values at all."""
+    x = torch.empty(4, 3, device="meta")
+    assert TokenMeasure(x, x[:, 0], torch.empty(4, dtype=torch.int64, device="meta")).split(2).length == 8
+    measure = TokenMeasure.uniform(points(4, 3))
+    summed = torch.func.vmap(lambda m: (TokenMeasure(measure.points, m, measure.positions).masses).sum())
+    assert summed(torch.eye(4)).tolist() == [1, 1, 1, 1]
 
 
 def test_no_copies_are_refused():

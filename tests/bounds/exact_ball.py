@@ -1,4 +1,4 @@
-"""The closed form on a ball and the hull (theory sheet, 3.1, 3.4) of one head, written again in interval arithmetic.
+"""The closed form on a ball and the hull (docs/proofs/local.md) of one head, written again in interval arithmetic.
 
 Nothing is shared with the package: no QR, no logarithms, no Gram iteration, no margins.
 """

@@ -171,7 +171,7 @@ def norms_on(case: SmallCase, seed: int, budgets: list[Budget]) -> list[tuple[Bu
 
 @pytest.mark.parametrize("case", [*PLAIN, *HARD], ids=str)
 def test_closed_forms_and_hull_are_those_of_interval_arithmetic(case):
-    """At most 1e-10 above, but for Gram iteration on 2 x 2; larger, never less, where ratios of weights overflow."""
+    """No less, and little more: Gram iteration on 2 x 2, rounding; larger where ratios of weights overflow."""
     layer, measure, gram = case.layer(0), case.measure(0), 2 ** (1 / 128) - 1
     head = head_of(layer, measure)
     for budget, found in norms_on(case, 0, BUDGETS_TRIED):
@@ -183,20 +183,21 @@ def test_closed_forms_and_hull_are_those_of_interval_arithmetic(case):
         assert at_most(closed_form, float(found.closed_form))
         assert case in HARD or budget.radius > 1 or within(closed_form, float(found.closed_form), gram)
         for hull, row in zip(ball.hull_rows, found.hull_rows.tolist(), strict=True):
-            assert within(hull, row, 1e-10)
+            assert at_most(hull, row)
+            assert row <= float(hull) * (1 + 1e-8) + 1e-11
 
 
 @pytest.mark.parametrize("case", NEAR, ids=str)
-def test_the_hull_of_nearly_equal_tokens_is_missed_by_less_than_the_stated_rounding(case):
-    """Distances of 1e-12 between values of size 1 are known to 1e-16: what verdicts add as `rounding` covers that."""
+def test_the_hull_of_nearly_equal_tokens_is_not_missed_for_rounding(case):
+    """Distances of 1e-12 between values of size 1 are known to 1e-16: the hull allows for that."""
     for seed in range(2):
         layer, measure = case.layer(seed), case.measure(seed)
-        head, slack = head_of(layer, measure), float(evaluation_error(layer, measure))
+        head = head_of(layer, measure)
         for budget, found in norms_on(case, seed, BUDGETS_TRIED):
             for hull, row in zip(
                 exact_ball(head, reach_of(measure, budget)).hull_rows, found.hull_rows.tolist(), strict=True
             ):
-                assert at_most(hull, row, slack=slack)
+                assert at_most(hull, row)
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)

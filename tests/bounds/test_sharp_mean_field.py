@@ -55,7 +55,7 @@ def weighted_constant(layer, points, masses) -> torch.Tensor:
 def test_sharp_mean_field_is_nearly_attained_where_the_papers_is_ten_thousand_times_too_large():
     """A = -1, R^2 = 8: a quarter of the attention on mass m at -R, so m e^8 = (1 - m) e^-8 / 3, m = e^-17.1.
 
-    Theory sheet 2.3: attained 16 789, this bound 16 988, the paper's 25 e^16 = 2.2e8.
+    Attained 16 789, this bound 16 988, the paper's 25 e^16 = 2.2e8.
     """
     R = math.sqrt(8)
     points = torch.tensor([[-R], [R]]).double()

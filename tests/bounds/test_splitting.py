@@ -96,8 +96,8 @@ def test_scaling_laws(seed, t, value, eps):
         assert after == pytest.approx(value * t * before, rel=1e-6)
 
 
-def test_splitting_beats_moving_where_the_theory_sheet_says():
-    """Sheet 4.2: x = (0, 1), A = -8: two halves of the token at 0 parting by +-h gain 2 where moving gains 1.853."""
+def test_splitting_beats_moving_where_copies_may_part():
+    """x = (0, 1), A = -8: two halves of the token at 0 parting by +-h gain 2 where moving gains 1.853."""
     layer, sample = scalar_layer(-8.0), scalar_measure([0.0, 1.0])
     base = with_slivers(sample, torch.tensor([0]), torch.tensor([0.5]).double())
     h = 1e-4
@@ -107,8 +107,8 @@ def test_splitting_beats_moving_where_the_theory_sheet_says():
 
 
 @pytest.mark.parametrize("mass", [0.3, 0.01])
-def test_unbalanced_masses_of_the_theory_sheet(mass):
-    """Sheet 4.2: mass m at -1 and 1 - m at 0, A = -1/m. A sliver of the atom at 0 gains 1 - m."""
+def test_unbalanced_masses(mass):
+    """Mass m at -1 and 1 - m at 0, A = -1/m. A sliver of the atom at 0 gains 1 - m."""
     layer, sample = scalar_layer(-1 / mass), scalar_measure([-1.0, 0.0], [mass, 1 - mass])
     base = with_slivers(sample, torch.tensor([1]), torch.tensor([1e-6]).double())
     observation = seen(layer, base, base.points + 1e-4 * torch.tensor([[0.0], [0.0], [1.0]]).double())
@@ -116,8 +116,8 @@ def test_unbalanced_masses_of_the_theory_sheet(mass):
     assert holds(observation, promised(layer, sample, float(observation.input_change[0]), 1.0))
 
 
-def test_the_sliver_of_the_theory_sheet():
-    """Sheet 4.3: x = (-1, 1), A = 8, mass 1e-6 from 1 to -0.18 gains 1.6048, where local constants say 1.0000;
+def test_a_sliver_gains_more_than_local_constants_say():
+    """x = (-1, 1), A = 8, mass 1e-6 from 1 to -0.18 gains 1.6048, where local constants say 1.0000;
     the local bound is within a factor of 2.5 of it, five hundred times below the hull."""
     layer, sample = scalar_layer(8.0), scalar_measure([-1.0, 1.0])
     base = with_slivers(sample, torch.tensor([1]), torch.tensor([2e-6]).double())
@@ -151,7 +151,7 @@ def test_slivers_sent_anywhere_and_ascended_exceed_no_bound(seed, log_eps, wide)
 
 def test_a_sliver_of_hardly_any_mass_reaches_the_hull():
     """x = 1, A = -20, mass 1e-10 to -1 within W2 2e-5: it draws e^40 1e-10 = 2e7 times the rest, every output goes from
-    1 to -1, and the hull says 1 + 1 = 2. Exponential return for a square-root price (sheet, 4.4)."""
+    1 to -1, and the hull says 1 + 1 = 2. Exponential return for a square-root price."""
     layer, sample = scalar_layer(-20.0), scalar_measure([1.0])
     base = with_slivers(sample, torch.tensor([0]), torch.tensor([1e-10]).double())
     observation = seen(layer, base, torch.tensor([[1.0], [-1.0]]).double())

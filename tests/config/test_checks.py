@@ -60,9 +60,17 @@ def test_other_layers_are_refused(value):
 
 @pytest.mark.parametrize("probability", [0.0, 1.0, -1e-9, math.nan])
 def test_a_failure_probability_lies_strictly_between_zero_and_one(probability):
-    check_certificate({"lanczos_steps": 1, "failure_probability": 1e-300})
-    values = {"lanczos_steps": 1, "failure_probability": probability}
+    check_certificate({"lanczos_steps": 1, "failure_probability": 1e-300, "seed": None})
+    values = {"lanczos_steps": 1, "failure_probability": probability, "seed": None}
     assert "failure_probability must lie between 0 and 1" in refused(check_certificate, values)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_the_seed_of_a_certificate_has_63_bits(seed):
+    values = {"lanczos_steps": 1, "failure_probability": 1e-9}
+    for right in (None, 0, 2**63 - 1):
+        check_certificate(values | {"seed": right})
+    assert "certificate.seed must be null or from 0 to 2^63 - 1" in refused(check_certificate, values | {"seed": seed})
 
 
 def test_numbers_and_names():

@@ -85,12 +85,29 @@ def test_layers_are_a_list_without_repetition():
         ("tracker.mode=sometimes", "tracker.mode"),
         ("certificate.failure_probability=0", "between 0 and 1"),
         ("certificate.lanczos_steps=0", "lanczos_steps"),
+        ("seed=-1", "seed must be a whole number from 0 to 4294967295, got -1"),
+        ("seed=4294967296", "seed must be a whole number from 0 to 4294967295, got 4294967296"),
+        (f"seed={10**30}", "seed must be a whole number from 0 to 4294967295"),
+        ("model.weights=", "model.weights is empty: it must be auto, random, pretrained or a folder"),
+        ("model.weights=' '", "model.weights is empty"),
+        ("model.tokenizer=", "model.tokenizer is empty: it must be a folder"),
     ],
 )
 def test_wrong_values_are_one_sentence(override, words):
     with pytest.raises(UserError, match=words) as caught:
         settings_from(composed(override))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", ["data=text", "data=images"])
+def test_an_empty_path_is_one_sentence(data):
+    with pytest.raises(UserError, match=r"data\.path is empty: it must say where the data are"):
+        settings_from(composed(data, "data.path="))
+
+
+def test_the_tokenizer_is_that_of_the_weights_unless_told():
+    assert settings_from(composed()).model["tokenizer"] is None
+    assert settings_from(composed("model.tokenizer=folder")).model["tokenizer"] == "folder"
 
 
 def test_a_whole_model_is_not_attacked_in_bfloat16():

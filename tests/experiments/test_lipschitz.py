@@ -24,7 +24,7 @@ def entry(n: int, sample: int, true: float, released: float, **fields) -> dict:
 
 
 def test_both_estimators_are_in_every_record():
-    records = list(LipschitzStudy().records(job(), OPTIONS, seed=0))
+    records = list(LipschitzStudy().records(job(), OPTIONS))
     assert [record["sample"] for record in records] == [0, 1, 2]
     exact = torch.linalg.matrix_norm(job().layer.linearize(job().inputs).dense(), 2)
     for record in records:
@@ -36,7 +36,7 @@ def test_both_estimators_are_in_every_record():
 
 def test_heads_radii_and_masks():
     study = LipschitzStudy(heads=True, radii=(0.5, 2.0), mask=Mask.CAUSAL)
-    records = list(study.records(job(), OPTIONS, seed=0))
+    records = list(study.records(job(), OPTIONS))
     assert len(records) == 3 * 3 * 2
     assert {(record["head"], record["scaled_to"]) for record in records} == {
         (head, radius) for head in (None, 0, 1) for radius in (0.5, 2.0)

@@ -6,7 +6,6 @@ import torch
 from robust_attn.bounds import paper
 from robust_attn.experiments.mean_field import MeanField, two_atom_constants
 from robust_attn.experiments.study import attained, single_head
-from tests.cases import generator
 
 STUDY = MeanField(A=[[-1.0]], radius=math.sqrt(2), lengths=[2, 32, 256], beyond=[10**6])
 
@@ -18,14 +17,14 @@ def test_two_weighted_atoms_are_the_tokens_written_out(length):
     points = paper.adversarial_tokens(A, radius=1.2, length=length)
     masses = torch.tensor([1 / length]).double()
     pair = paper.adversarial_tokens(A, radius=1.2, length=2)
-    weighted = two_atom_constants(single_head([[-1.0]]), pair, masses, generator=generator(0))
+    weighted = two_atom_constants(single_head([[-1.0]]), pair, masses)
     assert float(weighted) == pytest.approx(attained(single_head([[-1.0]]), points), rel=1e-9)
 
 
 def test_no_interaction_has_constant_one_whatever_the_mass():
     pair = torch.tensor([[1.0], [-1.0]]).double()
     masses = torch.tensor([0.5, 1e-3, 1e-9]).double()
-    constants = two_atom_constants(single_head([[0.0]]), pair, masses, generator=generator(0))
+    constants = two_atom_constants(single_head([[0.0]]), pair, masses)
     assert constants.tolist() == pytest.approx([1.0, 1.0, 1.0])
 
 

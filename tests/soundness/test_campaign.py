@@ -5,7 +5,7 @@ import pytest
 from robust_attn.soundness import campaign as module
 from robust_attn.soundness.campaign import SHRUNK_PER_BOUND, Campaign, case_record, continued
 from robust_attn.soundness.case import Case
-from robust_attn.soundness.check import Checked, Comparison
+from robust_attn.soundness.comparison import Checked, Comparison
 from robust_attn.types import UserError
 
 GOOD, BAD = Comparison("a", 0, 0.5, 0.0, 1.0), Comparison("a", 0, 2.0, 0.0, 1.0)
@@ -44,9 +44,18 @@ def test_the_time_is_over_between_two_cases():
     assert seeds == [0, 1]  # three looks at the clock per case, thirty seconds each
 
 
-def test_unknown_is_expected_for_extreme_sizes_alone():
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"token_size": 1e100},
+        {"weights": "cancelling_values", "cancelling_size": 1e8},
+        {"points": "shifted", "distance": 1e3},
+        {"logit_size": 1e5, "radius": 1e-6},
+    ],
+)
+def test_unknown_is_expected_where_rounding_leaves_nothing_else(right):
     nothing = Checked((), ("not finite",))
-    assert case_record(Case(0, token_size=1e100), nothing, seconds=0.0)["expected"]
+    assert case_record(Case(0, **right), nothing, seconds=0.0)["expected"]
     assert not case_record(Case(0), nothing, seconds=0.0)["expected"]
     assert case_record(Case(0), nothing, seconds=0.0)["verdict"] == "UNKNOWN"
 

@@ -1,12 +1,47 @@
 import math
 from dataclasses import replace
 
-from robust_attn.soundness import check as module
-from robust_attn.soundness.case import Case, drawn
-from robust_attn.soundness.check import CERTIFICATE, RADIUS, Comparison, check
+import pytest
+
+import robust_attn
+from robust_attn.soundness import recorded
+from robust_attn.soundness.case import Case
+from robust_attn.soundness.check import FUNCTIONS, NO_PROMISE, check
+from robust_attn.soundness.comparison import CERTIFICATE, Checked, Comparison, together
+from robust_attn.soundness.promises import RADIUS
+from robust_attn.soundness.usual import usual
 
 SMALL = Case(1, attack="linear", tokens=3, width=2, out=2, radius=0.1)
 ONE_TOKEN = replace(SMALL, attack="move", tokens=1)
+
+
+def test_every_public_name_is_attacked_or_promises_nothing():
+    """A new public function has to be put into the table, with the way it is attacked, or into the list beside it."""
+    assert set(robust_attn.__all__) <= set(FUNCTIONS) | NO_PROMISE
+    assert set(robust_attn.__all__) >= NO_PROMISE
+    assert not set(FUNCTIONS) & NO_PROMISE
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_of_the_table_is_compared(name):
+    case = replace(SMALL, function=name, groups=2, support="tokens", logit_size=0.5)
+    if name in ("certified_radius", "certified_radii"):
+        case = replace(case, tolerance=0.1, support="none")
+    checked = check(case)
+    assert checked.comparisons
+    assert checked.unknown == ()
+    assert not checked.violations
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) & set(robust_attn.__all__) - {"largest_singular_value"}))
+def test_functions_of_the_library_are_judged_exactly_too(name):
+    case = replace(SMALL, function=name, judged="exact", attack="move", support="tokens")
+    if name == "certified_radius":
+        case = replace(case, tolerance=0.1, support="none")
+    checked = check(case)
+    assert checked.exact > 0 or name == "head_norms"
+    assert checked.unknown == ()
+    assert not checked.violations
 
 
 def test_every_bound_is_compared_by_itself():
@@ -14,19 +49,48 @@ def test_every_bound_is_compared_by_itself():
     assert {CERTIFICATE, "local.ball", "local.hull", "local.second_order", "local.second_order_deterministic"} <= names
     assert {"local.closed_form", "local.block_norm", "sharp.unified", "paper.discrete"} <= names
     assert {"split.hull", "split.local", "split.mean_field"} <= names
-    assert not check(SMALL).violations
+    exact = replace(SMALL, function="certify", judged="exact", attack="move")
+    names = {comparison.bound for comparison in check(exact).comparisons}
+    assert {
+        CERTIFICATE,
+        "local.ball",
+        "local.hull",
+        "local.second_order",
+        "local.closed_form",
+        "sharp.unified",
+    } <= names
 
 
-def test_one_token_is_an_affine_map_for_which_bounds_are_exact():
-    closest = {comparison.bound: comparison.approach for comparison in check(ONE_TOKEN).comparisons}
+@pytest.mark.parametrize("function", ["attack_records", "certify"])
+def test_one_token_is_an_affine_map_for_which_bounds_are_exact(function):
+    closest = {each.bound: each.approach for each in check(replace(ONE_TOKEN, function=function)).comparisons}
     for name in (CERTIFICATE, "local.hull", "local.second_order", "local.second_order_deterministic"):
         assert 0.999 < closest[name] <= 1
 
 
-def test_a_certified_radius_is_attacked():
-    (found,) = check(replace(ONE_TOKEN, tolerance=0.5)).comparisons
+@pytest.mark.parametrize("function", ["certified_radii", "certified_radius"])
+@pytest.mark.parametrize("judged", ["floats", "exact"])
+def test_a_certified_radius_is_attacked(function, judged):
+    (found,) = check(replace(ONE_TOKEN, tolerance=0.5, function=function, judged=judged)).comparisons
     assert found.bound == RADIUS
+    assert found.exact is (judged == "exact")
     assert 0.99 < found.approach <= 1
+
+
+def test_measures_without_a_support_are_refused_or_attacked_from_afar(monkeypatch):
+    """certify_measures refuses; were it to certify something, slivers would go a hundred times as far as tokens are."""
+    from robust_attn.budget import TokenRadius
+    from robust_attn.soundness import promises
+
+    case = replace(SMALL, function="certify_measures", attack="sliver", logit_size=0.5)
+    assert check(case) == Checked(())
+    sound = promises.certify_measures
+
+    def certain(layer, measure, budget):
+        return sound(layer, measure, replace(budget, support=TokenRadius()) if budget.support is None else budget)
+
+    monkeypatch.setattr(promises, "certify_measures", certain)
+    assert check(case).violations
 
 
 def test_values_that_overflow_are_unknown():
@@ -37,7 +101,7 @@ def test_what_fails_on_the_way_is_unknown_not_sound(monkeypatch):
     def failing(*_, **__):
         raise RuntimeError("no\nconvergence")
 
-    monkeypatch.setattr(module, "attack_records", failing)
+    monkeypatch.setattr(recorded, "attack_records", failing)
     checked = check(SMALL)
     assert checked.comparisons == ()
     assert checked.unknown == ("RuntimeError: no convergence",)
@@ -46,13 +110,21 @@ def test_what_fails_on_the_way_is_unknown_not_sound(monkeypatch):
 def test_comparisons_follow_the_rule_of_verdicts():
     assert not Comparison("b", 0, 1.0 + 1e-9, 1e-8, 1.0).violated
     assert Comparison("b", 0, 1.0 + 1e-7, 1e-8, 1.0).violated
+    assert Comparison("b", 0, math.nextafter(1.0, 2.0), 0.0, 1.0, exact=True).violated
     assert Comparison("b", 0, 0.5, 0.0, 1.0).approach == 0.5
     assert Comparison("b", 0, 1e-3, 0.0, 0.0).approach == math.inf
     assert Comparison("b", 0, 1e-9, 1e-8, 0.0).approach == 0.0
 
 
+def test_samples_are_put_together():
+    first, second = Comparison("b", 0, 1.0, 0.0, 2.0), Comparison("b", 1, 1.0, 0.0, 2.0, exact=True)
+    whole = together((Checked((first,), ("why",)), Checked((second,))))
+    assert whole == Checked((first, second), ("why",))
+    assert whole.exact == 1
+
+
 def test_a_derivative_at_huge_logits_stays_below_the_exact_constant():
     """Seed 89 of the campaign: logits of 1e7, where weights that summed to one only up to 1e-9 gave 2.596 for 2.590."""
-    checked = check(drawn(89))
+    checked = check(usual(89))
     assert any(comparison.bound == "local.closed_form" for comparison in checked.comparisons)
     assert checked.violations == ()

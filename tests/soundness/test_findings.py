@@ -4,7 +4,7 @@ from rich.console import Console
 
 from robust_attn.soundness.campaign import case_record
 from robust_attn.soundness.case import Case
-from robust_attn.soundness.check import Checked, Comparison
+from robust_attn.soundness.comparison import Checked, Comparison
 from robust_attn.soundness.findings import closest_table, findings
 
 HALF, EXACT = Comparison("a", 0, 0.5, 0.0, 1.0), Comparison("a", 0, 1.0, 0.0, 1.0)
@@ -46,3 +46,35 @@ def test_the_table_says_it_all():
     shown = screen.export_text()
     for part in ("2 cases", "1 violations", "0.500000000", "above zero", "last seed 4"):
         assert part in " ".join(shown.split())
+
+
+def test_what_was_drawn_is_counted_by_kind_and_said_below_the_table():
+    exact = Comparison("a", 0, 0.5, 0.0, 1.0, exact=True)
+    near, far = (
+        Case(1, support="tokens", stored="float32"),
+        Case(2, points="shifted", judged="exact", function="certify"),
+    )
+    records = [case_record(case, Checked((exact, HALF)), seconds=0.5) for case in (near, far)]
+    found = findings(records)
+    assert found["exact"] == 2
+    assert found["drawn"]["support"] == {"none": 1, "tokens": 1}
+    assert found["drawn"]["function"] == {"attack_records": 1, "certify": 1}
+    assert found["drawn"]["judged"] == {"exact": 1, "floats": 1}
+    assert findings([{"carried": findings(records[:1])}, records[1]])["drawn"] == found["drawn"]
+    screen = Console(file=io.StringIO(), width=200, record=True)
+    screen.print(closest_table(found))
+    shown = " ".join(screen.export_text().split())
+    assert "2 of them in exact arithmetic" in shown
+    assert "points: normal 1, shifted 1" in shown
+
+
+def test_records_made_before_there_were_kinds_still_count():
+    old = record(3, HALF)
+    del old["exact"]
+    for name in ("function", "judged", "scale", "support_times", "distance"):
+        del old["case"][name]
+    carried = findings([record(2, HALF)])
+    del carried["exact"], carried["drawn"]
+    found = findings([{"carried": carried}, old])
+    assert (found["cases"], found["exact"]) == (2, 0)
+    assert found["drawn"]["function"] == {"attack_records": 1}

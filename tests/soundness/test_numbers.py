@@ -3,8 +3,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from robust_attn.soundness.case import Case, drawn
-from robust_attn.soundness.numbers import ATTACKS, budget_of, layer_of, measures_of
+from robust_attn.budget import TokenRadius
+from robust_attn.soundness.case import Case
+from robust_attn.soundness.drawing import drawn
+from robust_attn.soundness.numbers import ATTACKS, budget_of, chance, layer_of, measures_of, stored_layer
 
 LARGE = Case(3, samples=(0, 1), tokens=7, width=4, groups=2, sharing=2, head_width=4, out=3, bias_size=1.0)
 
@@ -46,4 +48,43 @@ def test_zero_weights_attend_evenly_and_alike_heads_are_alike():
 def test_every_attack_and_budget_drawn_is_known():
     for case in map(drawn, range(300)):
         assert case.attack in ATTACKS
-        assert budget_of(case).kind == case.budget
+        inputs = measures_of(case, layer_of(case))
+        assert budget_of(case, inputs).kind == case.budget
+
+
+def test_supports_are_none_the_tokens_own_or_a_multiple_of_the_largest():
+    inputs = measures_of(LARGE, layer_of(LARGE))
+    supports = {
+        kind: budget_of(replace(LARGE, support=kind, support_times=7.0), inputs).support
+        for kind in ("none", "tokens", "number")
+    }
+    assert supports["none"] is None
+    assert isinstance(supports["tokens"], TokenRadius)
+    assert supports["number"] == pytest.approx(7 * float(inputs.radius.max()))
+
+
+@pytest.mark.parametrize(("scale", "sign"), [("usual", 1), ("negative", -1), ("zero", 0)])
+def test_scales_have_every_sign(scale, sign):
+    assert layer_of(replace(LARGE, scale=scale)).scale == sign * 4**-0.5
+
+
+def test_functions_of_the_library_get_layers_as_they_are_stored():
+    for stored, tokens in (("float64", "float64"), ("float32", "float32"), ("bfloat16", "float32")):
+        case = replace(LARGE, stored=stored)
+        assert stored_layer(case).dtype == getattr(torch, stored)
+        assert measures_of(case, stored_layer(case)).points.dtype == getattr(torch, tokens)
+
+
+@pytest.mark.parametrize("points", ["shifted", "shifted_line"])
+def test_points_far_away_differ_as_little_as_points_near(points):
+    far = replace(LARGE, points=points, distance=1e6)
+    found = measures_of(far, layer_of(far)).points
+    assert float((found[..., 0] - 1e6).abs().max()) < 10
+    if points == "shifted_line":
+        assert bool((found[..., :-1] == found[:, :1, :-1]).all())
+        assert not bool((found[..., -1] == found[:, :1, -1]).all())
+
+
+def test_the_default_start_is_left_to_weights_that_are_against_one():
+    assert chance(LARGE) == {"seed": 3}
+    assert chance(replace(LARGE, weights="against_library_start")) == {}

@@ -50,7 +50,7 @@ def test_one_token_gives_the_norm_of_the_value_map():
 
 @pytest.mark.parametrize("case", CASES[::11], ids=str)
 def test_norm_of_the_norms_dominates_the_constant(case):
-    """|D| <= | [ |D_ij| ] | (theory sheet, 3.1), with ones as weights where nothing is padding."""
+    """|D| <= | [ |D_ij| ] | (docs/proofs/operator.md#blocks), with ones as weights where nothing is padding."""
     layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
     weights = measure.present.to(layer.dtype)
     constant = local_lipschitz(layer, measure, weights=weights).lower

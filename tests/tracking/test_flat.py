@@ -18,6 +18,10 @@ def test_metrics_are_scalars_with_slashes_without_unknowns_and_long_fields() -> 
     assert not [name for name in flat if "." in name]
 
 
+def test_seeds_are_no_metrics() -> None:
+    assert metrics({"lipschitz": {"seed": 7, "upper": 2.0}}) == {"lipschitz/upper": 2.0}
+
+
 def test_plain_values_survive_json_and_nothing_else_remains() -> None:
     values = {"a": {"b": (1, 2)}, "path": Path("x"), "nan": math.nan, 3: True, "none": None, "s": {"x"}}
     expected = {"a": {"b": [1, 2]}, "path": "x", "nan": None, "3": True, "none": None, "s": ["x"]}

@@ -44,7 +44,7 @@ def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_config_summary_and_state_are_read_back(two_jobs: Path) -> None:
     told = json.loads(inspected(two_jobs / "0-move-toy", "--summary"))
-    assert told["config"]["model"] == {"name": "toy", "weights": "auto", "sizes": None}
+    assert told["config"]["model"] == {"name": "toy", "weights": "auto", "tokenizer": None, "sizes": None}
     assert told["config"]["attack"] == {"name": "move", "steps": 5, "restarts": 1}
     assert (told["name"], told["exit_code"], told["state"]) == ("0-move-toy", 0, "finished")
     summary = json.loads((two_jobs / "0-move-toy" / "summary.json").read_text())
