@@ -1,7 +1,9 @@
-"""Work in a thread of its own, so that whoever waits for it can be interrupted at once."""
+"""Work in a thread of its own, so that whoever waits for it can be interrupted at once: by Ctrl-C, or by SIGTERM."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
@@ -45,3 +47,20 @@ def start_background(work: Callable[[], None]) -> threading.Thread:
 def somebody_works() -> bool:
     """Whether a background thread was left behind: the process should then end without taking Python down under it."""
     return any(thread.name == THREAD_NAME and thread.is_alive() for thread in threading.enumerate())
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Inside, SIGTERM raises KeyboardInterrupt as Ctrl-C does: a batch system or `kill` ends a run just as well.
+
+    Where somebody else listens to it already (submitit does), and outside the main thread, all stays as it is.
+    """
+    free = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not free or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -6,26 +6,31 @@ import contextlib
 import logging
 import os
 import re
+import signal
 import sys
 import uuid
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from robust_attn.background import somebody_works
+from robust_attn.background import in_background, sigterm_interrupts, somebody_works
 from robust_attn.config import plain, register_schemas, settings_from
+from robust_attn.config.grammar import quoted, unreadable
+from robust_attn.run_folder import new_folder
 from robust_attn.run_name import run_name
 from robust_attn.sweep.objective import objective_of
 from robust_attn.sweep.outcomes import collect_outcomes, leave_outcome
 from robust_attn.sweep.request import (
+    RESUMED,
     SWEEP_MARK,
     SweepRequest,
     resumed_arguments,
@@ -65,7 +70,11 @@ def main() -> None:
     A thread left behind in the middle of torch or wandb cannot be ended, and Python would wait for it or crash with
     it: the process then ends without Python's own closing. Everything of value was closed by then.
     """
-    status = int(run_command_line())
+    try:
+        status = int(run_command_line())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
+    except KeyboardInterrupt:  # once more, while the end was being told
+        status = int(_fail("interrupted"))
     if somebody_works():
         logging.shutdown()
         sys.stdout.flush()
@@ -74,17 +83,43 @@ def main() -> None:
     sys.exit(status)
 
 
-class SweepPlace(Callback):
-    """Notes, in the process that was typed, where a sweep goes: its jobs may run in other processes."""
+class Places(Callback):
+    """Finds, in the process that was typed, where a run or a sweep goes, and notes where a sweep went.
 
-    folders: ClassVar[list[Path]] = []
+    A folder that is named by the time belongs to this run alone, though another began in the same second; one that
+    was typed is taken as it is. The jobs of a sweep, which may run in other processes, are told by an override.
+    """
+
+    sweeps: ClassVar[list[Path]] = []
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        """What cannot be made here Hydra cannot make either, and its error is the one that is told."""
+        with contextlib.suppress(OSError, OmegaConfBaseException):
+            if _named_by_time(config.hydra.run):
+                _place_at(config.hydra.run, new_folder(Path(config.hydra.run.dir)))
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """The folder is known once the configuration is composed; it is marked as that of a sweep."""
+        with contextlib.suppress(OSError):
+            if _named_by_time(config.hydra.sweep):
+                _place_at(config.hydra.sweep, new_folder(Path(config.hydra.sweep.dir)))
+                with read_write(config.hydra.overrides):
+                    config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(config.hydra.sweep.dir)}")
         folder = Path(config.hydra.sweep.dir).absolute()
-        self.folders.append(folder)
+        self.sweeps.append(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / SWEEP_MARK).touch()
+
+
+def _named_by_time(place: DictConfig) -> bool:
+    """Whether the folder's name is made of the time, by Hydra's `now`."""
+    unresolved = OmegaConf.to_container(place, resolve=False)
+    return isinstance(unresolved, dict) and "${now:" in str(unresolved["dir"])
+
+
+def _place_at(place: DictConfig, folder: Path) -> None:
+    with read_write(place), open_dict(place):
+        place.dir = str(folder)
 
 
 def run_command_line() -> ExitStatus:
@@ -95,7 +130,7 @@ def run_command_line() -> ExitStatus:
     outcomes: list[Outcome] = []
     begun: list[DictConfig] = []
     token = uuid.uuid4().hex
-    SweepPlace.folders.clear()
+    Places.sweeps.clear()
     try:
         request = _take_request()
 
@@ -106,37 +141,54 @@ def run_command_line() -> ExitStatus:
             outcomes.append(_run_job(config))
             return None
 
-        hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(job)()
-    except (HydraException, OmegaConfBaseException, UserError) as error:
-        return _refuse(_sentence(error))
-    except KeyboardInterrupt:
-        return _fail("interrupted" + _goes_on())
-    except Exception as error:
-        if os.environ.get(TRACEBACK_VARIABLE):
-            raise
-        if isinstance(error, OSError) and error.filename and not begun:  # Hydra makes the folder before the job
-            return _refuse(f"The run folder {error.filename} cannot be written: {error.strerror}.")
-        if not begun and not SweepPlace.folders:  # Hydra could not make sense of what was typed
-            return _refuse(_failure(error))
-        return _fail(_failure(error) + _goes_on())
+        with sigterm_interrupts():
+            hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(job)()
+    except (KeyboardInterrupt, Exception) as error:
+        return _told(error, begun=bool(begun))
     finally:
-        outcomes += [outcome for folder in SweepPlace.folders for outcome in collect_outcomes(folder, token)]
+        outcomes += [outcome for folder in Places.sweeps for outcome in collect_outcomes(folder, token)]
         for outcome in outcomes:
             if outcome.message:
                 print(f"robust_attn: {outcome.message}", file=sys.stderr)
     return _worst([outcome.status for outcome in outcomes])
 
 
+def _told(error: BaseException, *, begun: bool) -> ExitStatus:
+    """The sentence and the status of what ended everything; `begun` says whether a job had begun by then."""
+    if _was_interrupted(error):
+        return _fail("interrupted" + _goes_on())
+    if isinstance(error, HydraException | OmegaConfBaseException | UserError):
+        return _refuse(_sentence(error))
+    if os.environ.get(TRACEBACK_VARIABLE):
+        raise error
+    if isinstance(error, OSError) and error.filename and not begun:  # Hydra makes the folder before the job
+        return _refuse(f"The run folder {error.filename} cannot be written: {error.strerror}.")
+    if not begun and not Places.sweeps:  # Hydra could not make sense of what was typed
+        return _refuse(_failure(error))
+    return _fail(_failure(error) + _goes_on())
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether this is Ctrl-C or what became of it: raised while OmegaConf tidies up, it comes out as another error.
+
+    A disk that fails while an interrupted run is closed is a matter of its own, and told as such.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt | OSError):
+        error = error.__context__
+    return isinstance(error, KeyboardInterrupt)
+
+
 def _goes_on() -> str:
     """How to go on with a sweep that ended early; nothing for a single run."""
-    return "".join(f"; sweep.resume={folder} goes on with what is missing" for folder in SweepPlace.folders[-1:])
+    return "".join(f"; sweep.resume={folder} goes on with what is missing" for folder in Places.sweeps[-1:])
 
 
 def _take_request() -> SweepRequest:
     """What is asked of a sweep as a whole leaves the command line; to resume, the rest is pointed at its folder."""
     request, arguments = sweep_request(with_hydra_verbosity(sys.argv[1:]))
     if request.resume is not None:
-        arguments = resumed_arguments(arguments, request.resume, f"{datetime.now():%m%d-%H%M%S}")
+        stamp = new_folder(request.resume / RESUMED / f"{datetime.now():%m%d-%H%M%S}").name
+        arguments = resumed_arguments(arguments, request.resume, stamp)
     sys.argv[1:] = arguments
     return request
 
@@ -175,7 +227,7 @@ def _run_afresh(config: DictConfig, folder: Path, sweep: Path, earlier: Earlier,
         place = vacate(folder, sweep) if unfinished == folder else set_aside(unfinished, sweep)
         print(f"unfinished, moved to {place} and run again")
     try:
-        with marked_under_way(folder):
+        with marked_under_way(folder), sigterm_interrupts():  # here, because this may be a process of its own
             begin(folder, token)
             return _run_job(config)
     except Exception as error:
@@ -190,7 +242,7 @@ def _run_job(config: DictConfig) -> Outcome:
         settings = settings_from(config)
     except (OmegaConfBaseException, UserError) as error:
         return Outcome(ExitStatus.WRONG_CONFIGURATION, _sentence(error))
-    from robust_attn.run import execute
+    (execute,) = in_background(_imported())
     from robust_attn.terminal import console, debug_messages
 
     screen, hydra_config = console(), HydraConfig.get()
@@ -202,13 +254,20 @@ def _run_job(config: DictConfig) -> Outcome:
             return Outcome(ExitStatus.WRONG_CONFIGURATION, str(error))
 
 
+def _imported() -> Iterator[Callable[..., Outcome]]:
+    """`execute`, and with it torch and all the rest; Ctrl-C is not to be raised in the middle of somebody's module."""
+    from robust_attn.run import execute
+
+    yield execute
+
+
 def _worst(statuses: list[ExitStatus]) -> ExitStatus:
     """A violated certificate comes before a failure, a failure before a wrong configuration."""
     order = (ExitStatus.VIOLATED, ExitStatus.FAILED, ExitStatus.WRONG_CONFIGURATION)
     return next((status for status in order if status in statuses), ExitStatus.OK)
 
 
-def _failure(error: Exception) -> str:
+def _failure(error: BaseException) -> str:
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words} (set {TRACEBACK_VARIABLE}=1 for the traceback)"
 
@@ -223,9 +282,17 @@ def _fail(sentence: str) -> ExitStatus:
     return ExitStatus.FAILED
 
 
+def _grammar(text: str) -> str:
+    """What the parser of Hydra expected, nothing where it only shows the place."""
+    said = re.sub(r"^Error parsing override '.*' ?(?=\w)", "", text.partition(" See https://")[0])
+    return "" if said.startswith("LexerNoViableAlt") else said
+
+
 def _sentence(error: BaseException) -> str:
     """What Hydra, OmegaConf or this package has to say, as one sentence without their internals."""
     text = " ".join(str(error).split())
+    if isinstance(error, OverrideParseException):
+        return unreadable(error.override, _grammar(text))
     missing = re.search(
         r"Could not find '([\w/]+)/([^']*)' Available options in '[^']*': (.*?) Config search path", text
     )

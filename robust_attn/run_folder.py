@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,20 @@ SUMMARY = "summary.json"
 ENVIRONMENT = "environment.json"
 INPUTS = "inputs.json"
 """The tokens of every sample by number of tokens; it grows by a length at a time."""
+
+
+def new_folder(path: Path) -> Path:
+    """The folder, made here and now; where that name is taken, `path-2`, `path-3` and so on.
+
+    No two callers get the same one, because the operating system makes a folder once.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        place = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            place.mkdir()
+            return place
+    raise AssertionError("numbers do not end")
 
 
 @dataclass(frozen=True)

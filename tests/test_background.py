@@ -1,10 +1,11 @@
 """Work in a thread, as seen by whoever waits for it."""
 
+import signal
 import threading
 
 import pytest
 
-from robust_attn.background import THREAD_NAME, in_background, somebody_works
+from robust_attn.background import THREAD_NAME, in_background, sigterm_interrupts, somebody_works
 
 
 def test_items_come_in_order_from_another_thread():
@@ -49,3 +50,41 @@ def test_a_thread_left_behind_is_known_until_it_ends(monkeypatch):
     go_on.set()
     left.join(30)
     assert not somebody_works()
+
+
+@pytest.fixture
+def nobody_listens():
+    """SIGTERM ends the process, as it does where nobody has asked for it."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("nobody_listens")
+def test_sigterm_is_an_interrupt_inside_and_what_it_was_outside():
+    with sigterm_interrupts():
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler  # else the next line is the end
+    with pytest.raises(KeyboardInterrupt), sigterm_interrupts():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    with sigterm_interrupts(), sigterm_interrupts():
+        pass
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.usefixtures("nobody_listens")
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None])
+def test_whoever_listens_to_sigterm_already_goes_on_listening(handler):
+    signal.signal(signal.SIGTERM, handler)
+    with sigterm_interrupts():
+        assert signal.getsignal(signal.SIGTERM) is handler
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+@pytest.mark.usefixtures("nobody_listens")
+def test_another_thread_cannot_listen_and_does_not_try():
+    def inside():
+        with sigterm_interrupts():
+            yield signal.getsignal(signal.SIGTERM)
+
+    assert list(in_background(inside())) == [signal.SIG_DFL]

@@ -52,6 +52,10 @@ def one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
         (["model=toy", "data=text", "data.path=missing.txt"], ["missing.txt"]),
         (["model=bert", "model.weights=nowhere"], ["nowhere"]),
         (["model=toy", "data=digits"], ["image"]),
+        (["data=text", "data.path=/tmp/é.txt"], ["put it in quotes", """'data.path="/tmp/é.txt"'"""]),
+        (["data=text", "data.path="], ["data.path is empty"]),
+        (["model.weights="], ["model.weights is empty", "auto, random, pretrained or a folder"]),
+        ([f"seed={10**30}"], ["seed", "from 0 to 4294967295"]),
     ],
 )
 def test_wrong_input_is_one_sentence_and_status_two(arguments, words, tmp_path):
@@ -170,6 +174,54 @@ def test_a_folder_with_a_run_is_not_written_again(tmp_path):
     before = (tmp_path / "here" / "records.jsonl").read_bytes()
     one_sentence(command(*arguments, cwd=tmp_path), "already holds a run")
     assert (tmp_path / "here" / "records.jsonl").read_bytes() == before
+
+
+SAME_SECOND = """
+import sys
+from datetime import datetime
+import hydra.core.utils
+from robust_attn import cli
+
+class Noon(datetime):
+    @classmethod
+    def now(cls):
+        return cls(2026, 1, 2, 12)
+
+hydra.core.utils.datetime = Noon  # what `now` in conf/config.yaml asks
+sys.argv = ["robust_attn", *sys.argv[1:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        pytest.param(("tokens=4",), {"12-00-00-random-toy", "12-00-00-random-toy-2"}, id="runs"),
+        pytest.param(("-m", "tokens=4,5"), {"12-00-00-sweep", "12-00-00-sweep-2"}, marks=pytest.mark.slow, id="sweeps"),
+    ],
+)
+def test_two_that_begin_in_the_same_second_have_a_folder_each(arguments, names, tmp_path):
+    """Two processes at once, for both of which it is noon: nothing is refused, and nothing is mixed."""
+    given = (*arguments, "model=toy", "attack=random", "samples=1", "layers=[0]", "tracker=none")
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAME_SECOND, *given], cwd=tmp_path, env=environment, stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    errors = [process.communicate(timeout=300)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], errors
+    assert {path.name for path in (tmp_path / "runs" / "2026-01-02").iterdir()} == names
+    for name in names:
+        folder = tmp_path / "runs" / "2026-01-02" / name
+        runs = [folder / "0-random-toy", folder / "1-random-toy"] if "sweep" in name else [folder]
+        assert {path.parent for path in folder.rglob("records.jsonl")} == set(runs)
+        for run in runs:
+            assert json.loads((run / "summary.json").read_text())["status"] == "complete"
+            assert len((run / "records.jsonl").read_text().splitlines()) == 1
+            assert (run / ".hydra" / "config.yaml").is_file()
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 import json
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from robust_attn.run_folder import INPUTS, RunFolder
+from robust_attn.run_folder import INPUTS, RunFolder, new_folder
 from robust_attn.types import UserError
 
 
@@ -26,6 +28,28 @@ def test_two_runs_cannot_share_a_folder(tmp_path):
     RunFolder.claim(tmp_path / "run")
     with pytest.raises(UserError, match="already holds a run"):
         RunFolder.claim(tmp_path / "run")
+
+
+def test_a_folder_that_is_taken_gets_a_number_behind_its_name(tmp_path):
+    wanted = tmp_path / "day" / "12-00-00-move-toy"
+    names = [new_folder(wanted).name for _ in range(3)]
+    assert names == ["12-00-00-move-toy", "12-00-00-move-toy-2", "12-00-00-move-toy-3"]
+    (tmp_path / "file").touch()
+    assert new_folder(tmp_path / "file").name == "file-2"
+
+
+def test_no_two_of_many_at_once_get_the_same_folder(tmp_path):
+    """Sixteen threads leave a barrier together and ask for the same name."""
+    start = threading.Barrier(16)
+
+    def ask(_):
+        start.wait()
+        return new_folder(tmp_path / "run")
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(ask, range(16)))
+    assert len(set(found)) == 16
+    assert all(path.is_dir() for path in found)
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):

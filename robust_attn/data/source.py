@@ -116,7 +116,7 @@ def text_of(source: Prose | TextFile | HubText) -> str:
         case Prose():
             return text.prose()
         case TextFile(path):
-            return text.read_text(Path(path).expanduser())
+            return text.read_text(_place(path, "text"))
         case HubText(dataset, split, column):
             return hub_text(dataset, split, column)
 
@@ -127,7 +127,14 @@ def pixels_of(
     """Its first images, in the shape that a model reads."""
     if isinstance(source, Digits):
         return images.digits(samples, shape)
-    return images.image_folder(Path(source.path).expanduser(), samples, shape)
+    return images.image_folder(_place(source.path, "images"), samples, shape)
+
+
+def _place(path: str, what: str) -> Path:
+    """An empty path would be the folder where the command was typed."""
+    if not path.strip():
+        raise UserError(f"the path of the {what} is empty")
+    return Path(path).expanduser()
 
 
 def _synthetic(

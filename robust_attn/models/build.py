@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from robust_attn.models.catalog import ModelSpec
-from robust_attn.models.folder import has_tokenizer, stored_in_float64
+from robust_attn.models.folder import TOKENIZER_FILES, has_tokenizer, stored_in_float64
 from robust_attn.models.quiet import quiet_transformers, reason
 from robust_attn.models.registry import adapter_for
+from robust_attn.models.tensors import check_tensors
 from robust_attn.models.toy import ToyConfig, ToyTransformer
 from robust_attn.types import UserError
 
@@ -38,7 +39,7 @@ def random_module(spec: ModelSpec, sizes: Mapping[str, Any], *, seed: int, dtype
 
 
 def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
-    """The model in a folder that was checked before; no weight of it may be missing or have another shape.
+    """The model in a folder that was checked before, if its tensors are those of the model (`check_tensors`).
 
     Loaded in a precision that holds the weights as they are stored, then rounded to `dtype`.
     """
@@ -55,6 +56,7 @@ def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
                 use_safetensors=True,
                 local_files_only=True,
                 trust_remote_code=False,
+                ignore_mismatched_sizes=True,  # refused below, with both shapes
                 output_loading_info=True,
                 **adapter_for(config.model_type).construction,
             )
@@ -62,9 +64,7 @@ def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
         raise
     except Exception as error:
         raise UserError(f"the weights in {folder} cannot be loaded: {reason(error)}") from error
-    absent = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
-    if absent:
-        raise UserError(f"the weights in {folder} lack {len(absent)} parameters of the model, for example {absent[0]}")
+    check_tensors(folder, module, info)
     return _prepared(module, dtype)
 
 
@@ -83,15 +83,36 @@ def in_float64(module: nn.Module) -> Iterator[None]:
 
 def tokenizer_in(folder: Path) -> Any | None:
     """The folder's tokenizer, None if it has no files of one."""
+    return _tokenizer(folder) if has_tokenizer(folder) else None
+
+
+def tokenizer_from(given: str) -> Any:
+    """The tokenizer of a folder that somebody named, so that one must be there.
+
+    Its own files say of which kind it is. The model's configuration is not asked: with that of another architecture
+    transformers makes a tokenizer that reads nothing.
+    """
+    folder = Path(given).expanduser()
+    if not given.strip():
+        raise UserError("the tokenizer must be given by a folder, got nothing")
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder} to take a tokenizer from")
+    if not has_tokenizer(folder):
+        raise UserError(f"{folder} has no tokenizer: it has none of the files {', '.join(TOKENIZER_FILES)}")
+    return _tokenizer(folder)
+
+
+def _tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
-    if not has_tokenizer(folder):
-        return None
     try:
         with quiet_transformers():
             return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
-        raise UserError(f"the tokenizer in {folder} cannot be loaded: {reason(error)}") from error
+        said = reason(error).rstrip(" :")
+        raise UserError(
+            f"the tokenizer in {folder} cannot be loaded: {said} (save_pretrained writes the files that are needed)"
+        ) from error
 
 
 def _config(spec: ModelSpec, sizes: Mapping[str, Any]) -> Any:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from robust_attn.models.build import in_float64, pretrained_module, random_module, tokenizer_in
+from robust_attn.home import without_home
+from robust_attn.models.build import in_float64, pretrained_module, random_module, tokenizer_from, tokenizer_in
 from robust_attn.models.catalog import spec_of
 from robust_attn.models.model import AttentionModel
 from robust_attn.models.registry import adapter_for
 from robust_attn.models.selfcheck import COARSE, TOLERANCES, checked_differences
 from robust_attn.models.weights import WeightsOrigin, resolve
-from robust_attn.types import UserError
+from robust_attn.types import LARGEST_SEED, UserError
 
 CHECK_SAMPLES = 2
 CHECK_TOKENS = 12
@@ -24,26 +26,36 @@ def load_model(
     name: str,
     weights: str = "auto",
     *,
+    tokenizer: str | None = None,
     dtype: torch.dtype = torch.float64,
     seed: int = 0,
     sizes: Mapping[str, Any] | None = None,
 ) -> AttentionModel:
     """A model of the catalog in evaluation mode on the CPU, its weights rounded to `dtype`.
 
-    `weights` is auto, random, pretrained or a folder; `.origin` says what it came to. `seed` and `sizes` (keywords of
-    the model's configuration) are for random weights. The global random state is left as it was.
+    `weights` is auto, random, pretrained or a folder; `.origin` says what it came to. `tokenizer` is a folder to take
+    the tokenizer from, by default that of the weights. `seed` and `sizes` (keywords of the model's configuration) are
+    for random weights. The global random state is left as it was.
     """
     spec = spec_of(name)
     if dtype not in TOLERANCES:
         raise UserError(f"dtype must be one of {', '.join(str(known) for known in TOLERANCES)}, got {dtype}")
     if sizes and weights != "random" and not spec.only_random:
         raise UserError(f"sizes can be chosen for random weights only, but weights are {weights!r}")
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UserError(f"seed must be a whole number from 0 to {LARGEST_SEED}, got {seed}")
+    given = None if tokenizer is None else tokenizer_from(tokenizer)
     resolved = resolve(spec, weights, seed=seed)
     if resolved.folder is None:
         module = random_module(spec, sizes or {}, seed=seed, dtype=dtype)
-        return checked_model(name, resolved.origin, module, tokenizer=None)
-    module = pretrained_module(resolved.folder, dtype=dtype)
-    return checked_model(name, resolved.origin, module, tokenizer=tokenizer_in(resolved.folder))
+    else:
+        module = pretrained_module(resolved.folder, dtype=dtype)
+    if tokenizer is None:
+        own = None if resolved.folder is None else tokenizer_in(resolved.folder)
+        return checked_model(name, resolved.origin, module, tokenizer=own)
+    if _image_shape(module.config) is not None:
+        raise UserError(f"{name} reads images, so it takes no tokenizer")
+    return checked_model(name, _read_through(tokenizer, resolved.origin), module, tokenizer=given)
 
 
 def checked_model(name: str, origin: WeightsOrigin, module: nn.Module, *, tokenizer: Any | None) -> AttentionModel:
@@ -75,6 +87,12 @@ def checked_model(name: str, origin: WeightsOrigin, module: nn.Module, *, tokeni
         image_shape=shape,
         tokenizer=tokenizer,
     )
+
+
+def _read_through(tokenizer: str, origin: WeightsOrigin) -> WeightsOrigin:
+    """The origin with a note about the folder that the tokenizer was taken from."""
+    said = f"text is read through the tokenizer in {without_home(tokenizer)}"
+    return replace(origin, note=said if origin.note is None else f"{origin.note}; {said}")
 
 
 def _image_shape(config: Any) -> tuple[int, int, int] | None:

@@ -53,6 +53,11 @@ class AttentionModel:
         return self.image_shape is not None
 
     @property
+    def hashes_words(self) -> bool:
+        """Whether text is read without a tokenizer, as only random weights may: see `encode`."""
+        return self.vocabulary is not None and self.tokenizer is None and not self.origin.trained
+
+    @property
     def dtype(self) -> torch.dtype:
         """Precision of the weights."""
         return next(self.module.parameters()).dtype
@@ -76,14 +81,20 @@ class AttentionModel:
     def encode(self, text: str) -> list[int]:
         """Token ids of the text without special tokens.
 
-        Without a tokenizer, which random weights do not have: words and punctuation marks, each with the id
+        Random weights need no tokenizer: then words and punctuation marks, each with the id
         first + crc32(word) mod (vocabulary - first), where `first` leaves out the padding id and those before it.
+        What trained weights learned of an id is about the token of their own tokenizer, so they do need one.
         """
         if self.vocabulary is None:
             raise UserError(f"{self.name} reads images, not text")
         if self.tokenizer is not None:
             ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
             return ids
+        if self.origin.trained:
+            raise UserError(
+                f"{self.name} has trained weights ({self.origin.label}) but no tokenizer, so it cannot read text: name "
+                "a folder that has its tokenizer (model.tokenizer=FOLDER), or take drawn tokens (data=gaussian)"
+            )
         first = _first_usable(self.module.config, self.vocabulary)
         return [first + zlib.crc32(word.encode()) % (self.vocabulary - first) for word in WORDS.findall(text)]
 

@@ -29,6 +29,11 @@ class WeightsOrigin:
     sha256: Mapping[str, str] = field(default_factory=dict)
     note: str | None = None
 
+    @property
+    def trained(self) -> bool:
+        """Whether somebody trained them; random weights are named by their seed."""
+        return not self.label.startswith(f"{RANDOM}:")
+
 
 @dataclass(frozen=True)
 class ResolvedWeights:
@@ -43,6 +48,8 @@ def resolve(spec: ModelSpec, weights: str, *, seed: int) -> ResolvedWeights:
 
     `auto` takes trained weights where they can be had and otherwise random ones, with a note that says so and why.
     """
+    if not weights.strip():
+        raise UserError(f"the weights of {spec.name} must be auto, random, pretrained or a folder, got nothing")
     if weights == RANDOM or (weights == AUTO and spec.only_random):
         return ResolvedWeights(WeightsOrigin(f"random:{seed}"), None)
     if weights not in (AUTO, PRETRAINED):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from robust_attn.config.grammar import quoted
 from robust_attn.sweep.objective import OBJECTIVES
 from robust_attn.types import UserError
 
@@ -15,6 +15,8 @@ SUBDIR = "hydra.sweep.subdir="
 DEFAULT_SUBDIR = "${hydra.job.num}-${run_name:${task.name},${attack.name},${model.name}}"
 SWEEP_MARK = ".sweep"
 """A file by which the folder of a sweep is known, whichever sweeper made it."""
+RESUMED = ".resumed"
+"""A folder in that of a sweep with one for every time that somebody went on with it, so that each has its own name."""
 VERBOSE = ("-v", "--verbose")
 MULTIRUN = ("-m", "--multirun", "hydra.mode=MULTIRUN")
 
@@ -47,7 +49,7 @@ def resumed_arguments(arguments: Sequence[str], folder: Path, stamp: str) -> lis
     subdirs = [item.removeprefix(SUBDIR) for item in arguments if item.startswith(SUBDIR)]
     subdir = _unquoted(subdirs[-1]) if subdirs else DEFAULT_SUBDIR
     kept = [item for item in arguments if not item.startswith((SUBDIR, "hydra.sweep.dir="))]
-    return [*kept, f"hydra.sweep.dir={_quoted(str(folder))}", f"{SUBDIR}{_quoted(f'resumed-{stamp}-{subdir}')}"]
+    return [*kept, f"hydra.sweep.dir={quoted(str(folder))}", f"{SUBDIR}{quoted(f'resumed-{stamp}-{subdir}')}"]
 
 
 def with_hydra_verbosity(arguments: Sequence[str]) -> list[str]:
@@ -81,8 +83,3 @@ def _pair(item: str) -> tuple[str, str]:
 
 def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
-
-
-def _quoted(text: str) -> str:
-    """Text as a quoted value of Hydra's grammar, in which a backslash counts only before a quote."""
-    return "'" + re.sub(r"(\\*)'", r"\1\1\\'", text) + "'"

@@ -62,6 +62,13 @@ def test_text_and_images_are_not_mixed_up(bert, vit):
             _inputs(source, bert)
 
 
+def test_an_empty_path_is_not_the_folder_one_is_in(bert, vit):
+    with pytest.raises(UserError, match="the path of the text is empty"):
+        _inputs(TextFile(""), bert)
+    with pytest.raises(UserError, match="the path of the images is empty"):
+        _inputs(ImageFolder(" "), vit, layers=[0])
+
+
 def test_images_have_the_models_own_number_of_tokens(vit):
     assert _inputs(Digits(), vit, layers=[1], tokens=3)[1].points.shape == (3, 17, 24)
 

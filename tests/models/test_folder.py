@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 from robust_attn.models import load_model
@@ -42,6 +43,65 @@ def test_a_sharded_folder_is_read_and_every_shard_recorded(folder, tmp_path):
 def test_another_architecture_is_refused_with_both_names(folder):
     with pytest.raises(UserError, match=r"another architecture: its model_type is 'bert', expected 'gpt2'"):
         load_model("gpt2", str(folder))
+
+
+def test_a_configuration_without_a_model_type_is_refused_for_that(folder):
+    content = json.loads((folder / "config.json").read_text())
+    del content["model_type"]
+    (folder / "config.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r'config\.json has no model_type, .*expected "model_type": "bert"') as caught:
+        load_model("bert", str(folder))
+    assert "another architecture" not in str(caught.value)
+
+
+def test_trained_weights_without_a_tokenizer_read_no_text(folder):
+    """Ids of hashed words would mean nothing to them; everything but text still works."""
+    model = load_model("bert", str(folder), dtype=torch.float32)
+    assert model.inputs_at([1], torch.tensor([[3, 4, 5]]))[1].length == 3
+    for read in (model.encode, lambda text: model.tokens_at(0, text)):
+        with pytest.raises(UserError, match=r"no tokenizer, .*model\.tokenizer=FOLDER.*data=gaussian"):
+            read("some words of text")
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "some", "words", "of", "text")
+    saved = transformers.BertTokenizer(vocab={word: number for number, word in enumerate(words)})
+    saved.save_pretrained(tmp_path / "tokenizer")
+    return tmp_path / "tokenizer"
+
+
+def test_a_tokenizer_may_come_from_another_folder(folder, tokenizer):
+    model = load_model("bert", str(folder), tokenizer=str(tokenizer), dtype=torch.float32)
+    assert model.encode("some text of words") == [5, 8, 7, 6]
+    assert model.origin.note == f"text is read through the tokenizer in {tokenizer}"
+    assert load_model("bert", "random", tokenizer=str(tokenizer), sizes=SIZES).encode("of text") == [7, 8]
+
+
+def test_a_tokenizer_from_another_folder_comes_before_that_of_the_weights(folder, tokenizer):
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(UserError, match="cannot be loaded"):
+        load_model("bert", str(folder))
+    assert load_model("bert", str(folder), tokenizer=str(tokenizer)).encode("words") == [6]
+
+
+def test_a_tokenizer_that_is_not_there_is_said_in_one_sentence(folder, tokenizer, tmp_path):
+    for given, words in (
+        (tmp_path / "absent", "there is no folder .*absent to take a tokenizer from"),
+        (folder, r"has no tokenizer: it has none of the files tokenizer\.json, vocab\.txt, vocab\.json"),
+        ("", "got nothing"),
+    ):
+        with pytest.raises(UserError, match=words):
+            load_model("bert", str(folder), tokenizer=str(given))
+    with pytest.raises(UserError, match="vit reads images, so it takes no tokenizer"):
+        load_model("vit", "random", tokenizer=str(tokenizer), sizes={**SIZES, "num_hidden_layers": 1})
+
+
+def test_a_vocabulary_alone_says_not_of_which_kind_it_is(folder, tmp_path):
+    (tmp_path / "vocabulary").mkdir()
+    (tmp_path / "vocabulary" / "vocab.txt").write_text("[UNK]\nsome")
+    with pytest.raises(UserError, match=r"cannot be loaded: .*[^:] \(save_pretrained writes"):
+        load_model("bert", str(folder), tokenizer=str(tmp_path / "vocabulary"))
 
 
 def test_a_folder_that_is_not_there(tmp_path):

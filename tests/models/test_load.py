@@ -23,3 +23,17 @@ def test_a_precision_that_cannot_be_checked_is_refused():
 def test_a_model_without_layers_is_refused():
     with pytest.raises(UserError, match="no attention layers"):
         load_model("bert", "random", sizes={**SIZES, "num_hidden_layers": 0})
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 10**30])
+def test_a_seed_that_no_generator_tells_apart_is_refused(seed):
+    """torch's generator keeps 32 bits: 2^32 would give the weights of 0 under another name."""
+    with pytest.raises(UserError, match=rf"seed must be a whole number from 0 to 4294967295, got {seed}"):
+        load_model("toy", seed=seed)
+    assert load_model("toy", seed=2**32 - 1).origin.label == "random:4294967295"
+
+
+@pytest.mark.parametrize("name", ["bert", "toy"])
+def test_weights_of_nothing_are_refused(name):
+    with pytest.raises(UserError, match=f"the weights of {name} must be auto, random, pretrained or a folder, got not"):
+        load_model(name, "")

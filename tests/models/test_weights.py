@@ -68,6 +68,11 @@ def test_random_weights_ask_nobody_and_carry_no_note(sources):
     assert asked == []
 
 
+def test_weights_are_trained_unless_they_are_named_by_a_seed():
+    labels = ("random:0", "random:12", "folder:random", "wheel:x==1", "hub:a/b@c", "trained:digits")
+    assert [WeightsOrigin(label).trained for label in labels] == [False, False, True, True, True, True]
+
+
 def test_a_folder_is_labelled_and_hashed(tmp_path):
     sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
     load_model("bert", "random", dtype=torch.float32, sizes=sizes).module.save_pretrained(tmp_path)

@@ -1,9 +1,12 @@
 """What the command line asks of a sweep as a whole."""
 
+import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from robust_attn import cli
 from robust_attn.sweep.request import (
     SWEEP_MARK,
     SweepRequest,
@@ -45,6 +48,22 @@ def test_a_resumed_sweep_writes_into_its_folder_and_never_into_an_earlier_run():
     assert resumed_arguments(given, Path("/a/it's"), "S") == [
         "-m", r"hydra.sweep.dir='/a/it\'s'", "hydra.sweep.subdir='resumed-S-${tokens}'",
     ]  # fmt: skip
+
+
+def test_two_that_go_on_with_a_sweep_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    class Noon(datetime):
+        @classmethod
+        def now(cls):
+            return cls(2026, 1, 2, 12)
+
+    monkeypatch.setattr(cli, "datetime", Noon)
+    (tmp_path / SWEEP_MARK).touch()
+    places = []
+    for _ in range(2):
+        monkeypatch.setattr(sys, "argv", ["robust_attn", "-m", f"sweep.resume={tmp_path}", "hydra.sweep.subdir=x"])
+        cli._take_request()
+        places.append(sys.argv[-1])
+    assert places == ["hydra.sweep.subdir='resumed-0102-120000-x'", "hydra.sweep.subdir='resumed-0102-120000-2-x'"]
 
 
 def test_v_is_said_in_the_words_of_hydra():

@@ -27,7 +27,7 @@ from robust_attn.sweep.resume import (
 )
 from tests.test_cli import ENVIRONMENT, ROOT, command
 
-SWEEP = ("-m", "model=toy", "tracker=none", "samples=4", "attack=move,random", "tokens=6,7")
+SWEEP = ("-m", "model=toy", "tracker=none", "samples=4", "attack=move,random", "tokens=6,7", "certificate.seed=0")
 
 
 def write_run(folder: Path, config: str, records: int = 0, summary: dict[str, object] | None = None) -> Path:
