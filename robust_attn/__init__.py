@@ -1,12 +1,59 @@
 """robust_attn: attacks on and certificates for the attention layers of transformers.
 
-Names are loaded when they are first used, so that `import robust_attn` costs nothing.
+Names are loaded when they are first used, so that `import robust_attn` costs nothing; type checkers and editors see
+where each comes from.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from robust_attn.attacks.as_torchattacks import MassSplitAttack as MassSplitAttack
+    from robust_attn.attacks.as_torchattacks import MoveAttack as MoveAttack
+    from robust_attn.attacks.attack import AttackResult as AttackResult
+    from robust_attn.attacks.baseline import NoAttack as NoAttack
+    from robust_attn.attacks.baseline import RandomMove as RandomMove
+    from robust_attn.attacks.mass_split import Masses as Masses
+    from robust_attn.attacks.mass_split import MassSplit as MassSplit
+    from robust_attn.attacks.move import Linear as Linear
+    from robust_attn.attacks.move import Move as Move
+    from robust_attn.attacks.torchattacks_bridge import Torchattack as Torchattack
+    from robust_attn.attacks.worst_case import WorstCaseSearch as WorstCaseSearch
+    from robust_attn.attention.layer import AttentionLayer as AttentionLayer
+    from robust_attn.attention.mask import Mask as Mask
+    from robust_attn.attention.measure import TokenMeasure as TokenMeasure
+    from robust_attn.attention.rotary import Rotary as Rotary
+    from robust_attn.bounds.bound import Bound as Bound
+    from robust_attn.budget import Frobenius as Frobenius
+    from robust_attn.budget import PerToken as PerToken
+    from robust_attn.budget import TokenRadius as TokenRadius
+    from robust_attn.budget import Wasserstein as Wasserstein
+    from robust_attn.certificate import Certificate as Certificate
+    from robust_attn.certificate import certify as certify
+    from robust_attn.certificate import certify_measures as certify_measures
+    from robust_attn.frames import load_runs as load_runs
+    from robust_attn.frames import run_rows as run_rows
+    from robust_attn.models import AttentionModel as AttentionModel
+    from robust_attn.models import load_model as load_model
+    from robust_attn.motion import token_motion as token_motion
+    from robust_attn.observation import Observation as Observation
+    from robust_attn.observation import observe as observe
+    from robust_attn.radius_search import CertifiedRadius as CertifiedRadius
+    from robust_attn.radius_search import certified_radius as certified_radius
+    from robust_attn.report.plots import run_figures as run_figures
+    from robust_attn.spectral.lanczos import LipschitzEstimate as LipschitzEstimate
+    from robust_attn.spectral.lanczos import largest_singular_value as largest_singular_value
+    from robust_attn.spectral.lipschitz import head_lipschitz as head_lipschitz
+    from robust_attn.spectral.lipschitz import local_lipschitz as local_lipschitz
+    from robust_attn.spectral.lipschitz import split_lipschitz as split_lipschitz
+    from robust_attn.spectral.norms import head_norms as head_norms
+    from robust_attn.spectral.pairs import pair_norms as pair_norms
+    from robust_attn.spectral.triplets import as_linear_operator as as_linear_operator
+    from robust_attn.spectral.triplets import svds as svds
+    from robust_attn.types import UserError as UserError
+    from robust_attn.types import Verdict as Verdict
 
 __version__ = "0.1.0"
 
@@ -43,6 +90,18 @@ _HOMES = {
     "run_figures": "report.plots",
     "UserError": "types",
     "Verdict": "types",
+    "Masses": "attacks.mass_split",
+    "TokenRadius": "budget",
+    "token_motion": "motion",
+    "head_lipschitz": "spectral.lipschitz",
+    "pair_norms": "spectral.pairs",
+    "svds": "spectral.triplets",
+    "as_linear_operator": "spectral.triplets",
+    "AttackResult": "attacks.attack",
+    "Observation": "observation",
+    "Bound": "bounds.bound",
+    "LipschitzEstimate": "spectral.lanczos",
+    "AttentionModel": "models",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

@@ -1,0 +1,71 @@
+"""The public names as type checkers and people see them."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import robust_attn as ra
+
+PACKAGE = Path(ra.__file__).parent
+MISUSED = """
+import robust_attn as ra
+
+layer = ra.load_model("toy").layer(0)
+ra.certify(layer, 3.0, ra.Wasserstein(0.01))
+ra.Wasserstein("far")
+ra.MassSplit(copys=2)
+"""
+
+
+def test_type_checkers_see_every_public_name_where_it_is_loaded_from():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        (name.asname, node.module) for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names
+    }
+    assert seen == {(name, f"robust_attn.{home}") for name, home in ra._HOMES.items()}
+    assert (PACKAGE / "py.typed").exists()
+
+
+@pytest.mark.slow
+def test_a_type_checker_is_told_of_every_misuse(tmp_path):
+    script = tmp_path / "user.py"
+    script.write_text(MISUSED)
+    command = [sys.executable, "-m", "mypy", "--strict", str(script)]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False).stdout
+    assert [line.split(":")[1] for line in told.splitlines() if "error:" in line] == ["5", "6", "7"]
+
+
+def test_points_and_radii_are_not_taken_for_measures_and_budgets():
+    """In a process of its own, where annotations are not checked."""
+    code = """
+import torch, robust_attn as ra
+layer = ra.AttentionLayer.single_head(torch.eye(1), torch.eye(1))
+points, budget = torch.zeros(2, 1), ra.Wasserstein(0.01)
+measure = ra.TokenMeasure.uniform(points)
+for call in (ra.certify, ra.Move(2), ra.MassSplit(2, 2), ra.certify_measures):
+    for wrong in ((points, budget), (measure, 0.01)):
+        try:
+            call(layer, *wrong)
+        except ValueError as error:
+            print(error)
+for constant in (ra.local_lipschitz, ra.split_lipschitz):
+    try:
+        constant(layer, points)
+    except ValueError as error:
+        print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    of_measure = "expected a TokenMeasure, for points TokenMeasure.uniform(points); got Tensor"
+    of_budget = "expected a budget, such as Wasserstein(0.01); got 0.01"
+    assert told == [of_measure, of_budget] * 4 + [of_measure] * 2
+
+
+def test_a_wrong_field_is_told_in_the_words_of_the_library():
+    with pytest.raises(ValueError, match=r"^radius must be a finite number that is not negative, got -1"):
+        ra.Wasserstein(-1)
+    with pytest.raises(ValueError, match=r"^copies must be at least 1, got 0"):
+        ra.MassSplit(copies=0)
