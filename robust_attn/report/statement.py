@@ -98,7 +98,7 @@ def _search_headline(rows: Sequence[Row]) -> Headline:
         )
         return Headline("violated", "A bound was broken", detail)
     if counts[Verdict.UNKNOWN]:
-        detail = f"{counts[Verdict.UNKNOWN]} of {total} ended without a finite number."
+        detail = f"{counts[Verdict.UNKNOWN]} of {total} ended without a finite number, or within rounding."
         return Headline("unknown", "Not every bound could be computed", detail)
     closest = percent(largest(row.tightness for row in rows))
     detail = f"{total} for the worst tokens. The steepest ones found reach {closest} of what the bounds allow."

@@ -174,7 +174,7 @@ def headline(runs: Sequence[SweepRun]) -> words.Headline:
         records = words.counted(sum(run.records for run in runs), "record")
         return words.Headline("measured", "Measurements compared", f"{records}, none with a verdict.{unfinished}")
     if unknown or not total:
-        detail = f"{unknown} of {total} checks ended without a finite number.{unfinished}"
+        detail = f"{unknown} of {total} checks ended without a finite number, or within rounding.{unfinished}"
         return words.Headline("unknown", "Not every promise could be computed", detail)
     vacuous = sum(run.counts[Verdict.VACUOUS] for run in runs)
     if vacuous:

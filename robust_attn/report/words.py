@@ -52,7 +52,7 @@ _CHECK_TERMS = (
     ("HOLDS", "No attack went beyond the certificate, and it says more than the trivial limit does."),
     ("VIOLATED", "The attack went beyond it: something is wrong, and this must be looked into."),
     ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation whatsoever."),
-    ("UNKNOWN", "A number was not finite, so nothing is promised."),
+    ("UNKNOWN", "A number was not finite, or rounding could decide, so nothing is promised."),
 )
 _NORM_TERMS = (
     ("Certified radius", "No perturbation of at most this size moves the output by more than the tolerance asked for."),
@@ -67,7 +67,7 @@ _SEARCH_TERMS = (
     _PAPER,
     ("HOLDS", "The search found no tokens steeper than the bound allows."),
     ("VIOLATED", "It found some: the bound or the code is wrong, and this must be looked into."),
-    ("UNKNOWN", "A number was not finite, so nothing is promised."),
+    ("UNKNOWN", "A number was not finite, or rounding could decide, so nothing is promised."),
 )
 
 
@@ -106,7 +106,8 @@ def headline(rows: Sequence[Row]) -> Headline:
         return Headline(
             "unknown",
             "Not every promise could be computed",
-            f"{counts[Verdict.UNKNOWN]} of {counted(total, 'check')} have no finite number and promise nothing.",
+            f"{counts[Verdict.UNKNOWN]} of {counted(total, 'check')} have no finite number, or one that rounding could "
+            "decide, and promise nothing.",
         )
     if counts[Verdict.VACUOUS]:
         return Headline(
@@ -193,8 +194,8 @@ def joint_confidence(chances: Sequence[float | None], noun: str) -> str:
         return f"The stated failure probabilities add up to one or more: together the {noun}s carry no confidence."
     which = f"the {noun}" if len(chances) == 1 else f"even one of the {len(chances)} {noun}s"
     return (
-        f"Part of the computation draws random numbers. The probability that {which} is wrong for that reason "
-        f"is {odds(total)} ({at_most(total, 2)})."
+        f"Part of the computation draws random numbers, which whoever chose the weights and the inputs must not have "
+        f"known. The probability that {which} is wrong for that reason is {odds(total)} ({at_most(total, 2)})."
     )
 
 
