@@ -21,7 +21,7 @@ UNIT = torch.finfo(torch.float64).eps
 """Twice the unit roundoff of float64, in which every bound is computed."""
 NEGLIGIBLE_SIZE, LARGEST_SIZE = 1e-60, 1e60
 """Between the two weights, tokens and biases may be: products of four of them neither vanish nor overflow."""
-NEGLIGIBLE_CHANGE, NEGLIGIBLE_MASS = 1e-130, 1e-24
+NEGLIGIBLE_CHANGE, NEGLIGIBLE_MASS = 1e-130, 1e-40
 """The square of the one times the other is still a number."""
 
 

@@ -26,6 +26,8 @@ LIGHT = 1e6
 """How many times farther than others the light tokens of extreme masses may go."""
 CANCELLING = ("cancelling_values", "cancelling_logits", "cancelling")
 SHIFTED = ("shifted", "shifted_line")
+SPARSE = "sparse"
+"""So few entries that a product of two such matrices may be zero, or nearly."""
 AGAINST_START = ("against_library_start", "against_command_start")
 RECORDS, RADII = "attack_records", "certified_radii"
 FLOATS, EXACT = "floats", "exact"
@@ -96,7 +98,7 @@ class Case:
         """Whether UNKNOWN is a right answer: sizes, changes lost in rounding, weights that cancel, far points."""
         sizes = (self.logit_size, self.value_size, self.bias_size or 1.0, self.token_size, self.tolerance or 1.0)
         ordinary = all(1 / EXTREME <= size <= EXTREME for size in sizes) and not self._lost
-        return not ordinary or self.weights in CANCELLING or self.points in SHIFTED
+        return not ordinary or self.weights in (*CANCELLING, SPARSE) or self.points in SHIFTED
 
     @property
     def _lost(self) -> bool:
