@@ -245,3 +245,14 @@ def test_the_hull_in_each_norm_by_hand():
     assert hull(PerToken(0.1)) == pytest.approx(0.85)
     assert hull(Frobenius(0.1)) == pytest.approx(math.hypot(0.6, 0.85))
     assert hull(Wasserstein(0.1)) == pytest.approx(math.hypot(0.5 + far, 0.75 + far) / math.sqrt(2))
+
+
+@pytest.mark.parametrize("unknown", [math.nan])
+def test_one_bound_that_is_no_number_leaves_nothing_certified(unknown):
+    layer, measure = scalar_layer(2.0), one_sample(scalar_measure([0.0, 1.0]))
+    estimate = local_lipschitz(layer, measure)
+    broken = dataclasses.replace(estimate, upper=torch.full_like(estimate.upper, unknown))
+    assert math.isfinite(certify_batch(layer, measure, Wasserstein(0.1), lipschitz=estimate)[0].output_change)
+    (certificate,) = certify_batch(layer, measure, Wasserstein(0.1), lipschitz=broken)
+    assert certificate.bound is None
+    assert math.isnan(certificate.output_change)

@@ -19,8 +19,8 @@ from robust_attn.attention.measure import TokenMeasure
 
 UNIT = torch.finfo(torch.float64).eps
 """Twice the unit roundoff of float64, in which every bound is computed."""
-NEGLIGIBLE_SIZE, LARGEST_SIZE = 1e-60, 1e60
-"""Between the two weights, tokens and biases may be: products of four of them neither vanish nor overflow."""
+NEGLIGIBLE_SIZE, LARGEST_SIZE = 1e-30, 1e30
+"""Between the two weights, tokens and biases may be: squares of products of four neither vanish nor overflow."""
 NEGLIGIBLE_CHANGE, NEGLIGIBLE_MASS = 1e-130, 1e-40
 """The square of the one times the other is still a number."""
 
@@ -134,7 +134,7 @@ def within_range(
     """Whether squares and products of all sizes are numbers that floats hold; if not, nothing can be said.
 
     A head, all tokens, or a distance that they may move may be exactly zero; else none may be so small that the output
-    changes which it makes have no square.
+    changes which it makes have no square, nor so large that slopes which have none matter there.
     """
     weights = (layer.query, layer.key, layer.value, layer.output)
     tops = [each.abs().amax((-2, -1)) for each in weights]
@@ -147,7 +147,7 @@ def within_range(
     smallest = torch.where(value > 0, value, torch.inf).amin()
     for distance in (points, *distances):
         far = torch.as_tensor(distance, dtype=torch.float64)
-        reached = reached & ((far == 0) | (smallest * far >= NEGLIGIBLE_CHANGE))
+        reached = reached & ((far == 0) | ((smallest * far >= NEGLIGIBLE_CHANGE) & ~(far > LARGEST_SIZE)))
     return reached
 
 

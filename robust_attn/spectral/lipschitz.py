@@ -19,6 +19,7 @@ from robust_attn.attention.jacobian import (
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure
 from robust_attn.attention.operator import DerivedJacobian, Jacobian, ScaledJacobian
+from robust_attn.attention.rounding import within_range
 from robust_attn.spectral.derivative_error import derivative_error
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed, largest_singular_value, start_generator
 
@@ -173,7 +174,8 @@ def _largest(at: _At, others: Sequence[Jacobian], seed: int | None, run: Iterati
         for operator in operators
     ]
     steps = max(estimate.steps for estimate in each)
-    off = derivative_error(at.jacobian, at.weights, steps=steps)
+    known = within_range(at.jacobian.layer, at.jacobian.measure)
+    off = torch.where(known, derivative_error(at.jacobian, at.weights, steps=steps), torch.inf)
     return replace(
         each[0],
         lower=(_maximum([estimate.lower for estimate in each]) - off).clamp_min(0.0),

@@ -15,7 +15,7 @@ from robust_attn.certificate import certify, certify_measures
 from robust_attn.spectral import derivative_error
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms
-from tests.cases import CASES, Case, generator, random_layer, random_measure
+from tests.cases import CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 UNMASKED = [case for case in CASES if case.mask is Mask.NONE][::3]
 
@@ -264,3 +264,25 @@ def test_the_derivative_in_float32_is_off_by_less_than_stated(case: Case, monkey
     second = ScaledJacobian(exact.linearize(fine), weights).dense()
     off = torch.linalg.matrix_norm(first - second, ord=2)
     assert (off <= derivative_error.derivative_error(exact.linearize(fine), weights, steps=1)).all()
+
+
+@pytest.mark.parametrize(
+    ("layer", "points", "signs"),
+    [
+        (scalar_layer(50.0), [0.0, 1.0, -1.0], [0.0, 1.0, 1.0]),
+        (replace(scalar_layer(0.0), query_bias=torch.full((1, 1), 3.0).double()), [0.0, 1.0, -1.0], [1.0, -1.0, 1.0]),
+    ],
+    ids=["queries", "keys"],
+)
+def test_each_part_of_the_derivative_is_covered_where_it_is_nearly_all(layer, points, signs, monkeypatch):
+    """A = 50 at x = 0: only the query moves row 0. A = 0 with a bias: only keys and values move anything."""
+    measure, e = one_sample(scalar_measure(points)), 1e-4
+    moved = measure.masses * torch.tensor(signs).double().mul(e).exp()
+    other = TokenMeasure(measure.points, moved / moved.sum(-1, keepdim=True), measure.positions)
+    apart = Rounding(*[torch.full((1, 1), value).double() for value in (e, 0, 0, 0)])
+    monkeypatch.setattr(derivative_error, "rounding_at", lambda *_: apart)
+    weights = torch.ones_like(measure.masses)
+    first, second = (ScaledJacobian(layer.linearize(each), weights).dense() for each in (measure, other))
+    off = torch.linalg.matrix_norm(first - second, ord=2)
+    stated = derivative_error.derivative_error(layer.linearize(measure), weights, steps=1)
+    assert e / 10 < float(off) <= float(stated)

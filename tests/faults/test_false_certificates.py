@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks import exact_draws
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.budget import Budget, Frobenius, TokenRadius, Wasserstein
@@ -211,3 +212,10 @@ def test_changes_whose_squares_vanish_are_not_taken_for_none(size, points, radiu
     support = Wasserstein(radius, support=max(*points, radius))
     assert math.isnan(certify_measures(layer, one_sample(measure), support)[0].output_change)
     assert certify(layer, measure, Wasserstein(0.0)).output_change == 0 or size < 1
+
+
+def test_a_curvature_whose_square_vanishes_is_not_taken_for_none():
+    """Weights of 1e-58, tokens of 1e56, radius 3e50: the remainder underflowed, 1.3e-7 was lost."""
+    case = exact_draws.drawn(3002111)
+    assert float(case.measure.radius) > 1e56
+    assert math.isnan(certify(case.layer, case.measure, case.budget).output_change)

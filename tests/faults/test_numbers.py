@@ -32,7 +32,7 @@ SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "in
         replace(PLAIN, radius=0.0),
         replace(PLAIN, radius=1e3),
         replace(PLAIN, radius=1e3, support="tokens"),
-        replace(PLAIN, token_size=1e-50),
+        replace(PLAIN, token_size=1e-25),
         replace(PLAIN, masses="extreme"),
     ],
     ids=["logits-1e4", "logits-bfloat16", "zero", "equal", "still", "far", "support", "tiny", "masses"],
