@@ -21,6 +21,8 @@ from robust_attn.soundness.drawing import drawn
 from robust_attn.spectral import lipschitz, norms
 from robust_attn.through import records, repeat
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 4000
 
 
