@@ -35,6 +35,7 @@ HEADS = "bounds/test_rounding.py::test_norms_of_heads_are_upper_values"
 UNKNOWN_WEIGHTS = "attention/test_rounding.py::test_a_tie_that_rounding_breaks_is_not_taken_for_attention_to_one_token"
 FALSE = "faults/test_false_certificates.py::test_"
 COVERED = "attention/test_rounding.py::test_what_bounds_allow_for_rounding_covers_weights_that_differ_by_as_much"
+PULL = "attention/test_rounding.py::test_slopes_that_are_nothing_but_rounding_still_pull"
 UNKNOWN_MEANS = "attention/test_rounding.py::test_where_weights_are_unknown_the_hull_holds_between_any_two_means"
 TWO_HEADS = "bounds/test_ball.py::test_two_equal_heads_are_twice_one"
 ONE_TOKEN = "bounds/test_ball.py::test_one_token_by_hand"
@@ -150,6 +151,7 @@ MUTANTS = (
     *_altered(
         "bounds/curvature.py",
         "bounds/test_curvature.py",
+        ("key_error", "* own + data.key_error[..., None, None]", "* own", PULL),
         (
             "split",
             "(t + 2 * at.value_deviation",

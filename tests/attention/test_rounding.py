@@ -10,12 +10,14 @@ from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.attention.rounding import Rounding, logit_error, rounding_at, within_range
 from robust_attn.bounds import rows, split_rows
 from robust_attn.bounds.ball import ball_norms
+from robust_attn.bounds.curvature import key_form
+from robust_attn.bounds.interval import ball_of, inflated
 from robust_attn.budget import BUDGETS, Frobenius, PerToken, TokenRadius, Wasserstein
 from robust_attn.certificate import certify, certify_measures
 from robust_attn.spectral import derivative_error
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms
-from tests.cases import CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
+from tests.cases import CASES, Case, generator, random_layer, random_measure, scalar_layer
 
 UNMASKED = [case for case in CASES if case.mask is Mask.NONE][::3]
 
@@ -266,17 +268,25 @@ def test_the_derivative_in_float32_is_off_by_less_than_stated(case: Case, monkey
     assert (off <= derivative_error.derivative_error(exact.linearize(fine), weights, steps=1)).all()
 
 
+def only_queries(size: float) -> AttentionLayer:
+    """Queries read the first coordinate, keys and values the second: tokens without a first one attend evenly."""
+    first, second = torch.eye(2, dtype=torch.float64)[:, None, None]
+    return replace(
+        scalar_layer(0.0), query=size * first, key=second, value=second, output=torch.ones(1, 1, 1, dtype=torch.float64)
+    )
+
+
 @pytest.mark.parametrize(
     ("layer", "points", "signs"),
     [
-        (scalar_layer(50.0), [0.0, 1.0, -1.0], [0.0, 1.0, 1.0]),
-        (replace(scalar_layer(0.0), query_bias=torch.full((1, 1), 3.0).double()), [0.0, 1.0, -1.0], [1.0, -1.0, 1.0]),
+        (only_queries(50.0), [[0.0, 0.0], [0.0, 1.0], [0.0, -1.0]], [0.0, 1.0, 1.0]),
+        (replace(scalar_layer(0.0), query_bias=torch.full((1, 1), 3.0).double()), [[0.0], [1.0], [-1.0]], [1.0, -1, 1]),
     ],
     ids=["queries", "keys"],
 )
 def test_each_part_of_the_derivative_is_covered_where_it_is_nearly_all(layer, points, signs, monkeypatch):
-    """A = 50 at x = 0: only the query moves row 0. A = 0 with a bias: only keys and values move anything."""
-    measure, e = one_sample(scalar_measure(points)), 1e-4
+    """All logits are zero, and 50 times the first coordinate of a query; or A = 0, and a bias pulls towards keys."""
+    measure, e = TokenMeasure.uniform(torch.tensor([points]).double()), 1e-4
     moved = measure.masses * torch.tensor(signs).double().mul(e).exp()
     other = TokenMeasure(measure.points, moved / moved.sum(-1, keepdim=True), measure.positions)
     apart = Rounding(*[torch.full((1, 1), value).double() for value in (e, 0, 0, 0)])
@@ -286,3 +296,17 @@ def test_each_part_of_the_derivative_is_covered_where_it_is_nearly_all(layer, po
     off = torch.linalg.matrix_norm(first - second, ord=2)
     stated = derivative_error.derivative_error(layer.linearize(measure), weights, steps=1)
     assert e / 10 < float(off) <= float(stated)
+
+
+def test_slopes_that_are_nothing_but_rounding_still_pull(monkeypatch):
+    """Queries are zero, so every slope in an attended token is computed as zero: what it may be is its error alone."""
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1))
+    layer = replace(layer, query=0 * layer.query, query_bias=0 * layer.query_bias)
+    size = torch.full((measure.points.shape[0], layer.heads), 1e-3).double()
+    apart = Rounding(0 * size, 0 * size, 0 * size, size)
+    monkeypatch.setattr(rows, "rounding_at", lambda *_, unit: apart)  # noqa: ARG005
+    norms, ball = head_norms(layer), ball_of(measure, Frobenius(0.0))
+    for block in rows.row_blocks(layer, measure):
+        at = inflated(norms, ball, block)
+        form = key_form(norms, ball, block, at, at.variance)
+        assert (form >= at.variance.amax(-3) * 1e-6 * (1 - 1e-9)).all()
