@@ -93,9 +93,7 @@ def _judged(records: list[dict[str, Any]]) -> Outcome:
         case Verdict.VIOLATED:
             return Outcome(ExitStatus.VIOLATED, "an observed output change exceeds its certificate")
         case Verdict.UNKNOWN:
-            return Outcome(
-                ExitStatus.FAILED, "a value was not finite, or lost in rounding: nothing is known"
-            )
+            return Outcome(ExitStatus.FAILED, "a value was not finite, or lost in rounding: nothing is known")
         case _ if any(map(constant_unknown, records)):
             return Outcome(ExitStatus.FAILED, "a constant was not finite, so nothing can be said about it")
         case _:
