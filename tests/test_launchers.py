@@ -18,7 +18,7 @@ from robust_attn.sweep.objective import OBJECTIVES
 from tests.composed import composed
 from tests.test_cli import ENVIRONMENT, ROOT
 
-SMALL = ("-m", "model=toy", "tracker=none", "samples=1", "attack=random")
+SMALL = ("-m", "model=toy", "tracker=none", "samples=1", "attack=random", "certificate.seed=0")
 RAY = ("+hydra.launcher.ray.init.num_cpus=2", "+hydra.launcher.ray.init.include_dashboard=false")
 SWEEP_FILES = sorted((configuration_folder() / "wandb_sweeps").glob("*.yaml"))
 
