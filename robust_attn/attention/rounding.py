@@ -83,10 +83,6 @@ class Rounding:
         """By what part an attention weight may differ: e^{2 e} - 1."""
         return torch.expm1(2 * self.logit)
 
-    def sample(self, index: int) -> Rounding:
-        """That of one sample."""
-        return Rounding(self.logit[index], self.value[index], self.query_slope[index], self.key_slope[index])
-
 
 def rounding_at(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UNIT) -> Rounding:
     """The errors of a float64 layer at a measure; with `unit` zero none, as if arithmetic were exact.
@@ -143,7 +139,7 @@ def within_range(
     points = torch.where(measure.present[..., None], measure.points, 0.0).abs().amax((-2, -1))
     known = all(bool(_moderate(top).all()) for top in tops) and bool((biases.abs() <= LARGEST_SIZE).all())
     reached = _moderate(points) & (lightest >= NEGLIGIBLE_MASS) & known & (abs(layer.scale) <= LARGEST_SIZE)
-    value = layer.output.abs().amax((-2, -1)) * layer.value.abs().amax((-2, -1))[layer.head_groups]
+    value = tops[3] * tops[2][layer.head_groups]
     smallest = torch.where(value > 0, value, torch.inf).amin()
     for distance in (points, *distances):
         far = torch.as_tensor(distance, dtype=torch.float64)
