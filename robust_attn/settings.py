@@ -22,7 +22,7 @@ class Limits:
     """What a field is for, in one line, and what it may be: a number within limits, or one of a few words.
 
     `least` and `most` are allowed, `above` and `below` are not. With `words` a text must be one of them; numbers
-    are then allowed beside them only if some limit speaks of numbers. Of a list every entry counts. None is always allowed.
+    are then allowed beside them only if some limit speaks of numbers. Every entry of a list counts; None is fine.
     """
 
     help: str
