@@ -34,13 +34,13 @@ from benchmarks.exact_ascent import Replica, Search, replica_of
 from benchmarks.exact_draws import Case, drawn, known
 from benchmarks.measuring import print_table
 from robust_attn.attention.measure import TokenMeasure, stack
-from robust_attn.bounds.bound import Bound, Side
+from robust_attn.bounds.bound import Bound
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificate import Certificate, certify, certify_measures
 from robust_attn.radius_search import certified_radius
 from robust_attn.soundness.exact import ExactChange, Judge, Reference, constant_lower
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
-from robust_attn.types import Scope, UserError
+from robust_attn.types import Scope, Side, UserError
 
 FIELDS = 3
 """Displacements judged for each certificate, beside the singular direction."""

@@ -15,7 +15,7 @@ from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.attention.rounding import UNIT, Sizes, rounding_at, within_range
 from robust_attn.bounds import paper, sharp, splitting
 from robust_attn.bounds.ball import BallNorms, ball_norms
-from robust_attn.bounds.bound import Bound, Side, from_output_change, not_applicable
+from robust_attn.bounds.bound import Bound, from_output_change, not_applicable
 from robust_attn.bounds.comparators import comparator_bounds
 from robust_attn.bounds.joint_norms import joint_norms
 from robust_attn.bounds.setting import BallSetting
@@ -23,7 +23,7 @@ from robust_attn.budget import Budget, PerToken, Wasserstein, expect_budget
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms, product_error
-from robust_attn.types import Scope, UserError, Verdict
+from robust_attn.types import Scope, Side, UserError, Verdict
 
 HULL = "local.hull"
 PATH = (0.25, 0.5, 0.75, 1.0)

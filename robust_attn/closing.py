@@ -15,7 +15,6 @@ from robust_attn.config import Settings
 from robust_attn.environment import peak_memory_gb
 from robust_attn.experiments.figures import write_figures
 from robust_attn.experiments.outcome import ExperimentOutcome
-from robust_attn.experiments.panel import Panel
 from robust_attn.home import without_home
 from robust_attn.report import write_report, write_report_without_figures
 from robust_attn.run_folder import SUMMARY, RunFolder
@@ -24,6 +23,7 @@ from robust_attn.tasks import samples_of
 from robust_attn.terminal import certificate_table, closing_table, lipschitz_table, panel_table
 from robust_attn.through.tables import through_tables
 from robust_attn.types import Outcome, RunState
+from robust_attn.views.panel import Panel
 
 
 def summary_of(

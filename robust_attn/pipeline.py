@@ -16,7 +16,7 @@ from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import paper, sharp
-from robust_attn.bounds.bound import Bound, Side
+from robust_attn.bounds.bound import Bound
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificate import Certificate, certify_batch, certify_measures
@@ -26,7 +26,7 @@ from robust_attn.record import Subject, bound_fields, finite, heading, norm_fiel
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import head_norms
-from robust_attn.types import Verdict
+from robust_attn.types import Side, Verdict
 
 EIGEN_WIDTH = 256
 """Widest layer whose eigenvectors are looked for: a dense eigenproblem per head, cubic in the width."""

@@ -15,9 +15,9 @@ from rich.highlighter import NullHighlighter
 from rich.markup import escape
 from rich.table import Table
 
-from robust_attn.experiments.panel import Panel
 from robust_attn.report.certificates import CertificateRow, certificate_rows
 from robust_attn.report.numerals import at_least, at_most
+from robust_attn.views.panel import Panel
 
 WIDTH = 140
 COLOURS = {"HOLDS": "green", "VACUOUS": "yellow", "UNKNOWN": "magenta", "VIOLATED": "bold red"}

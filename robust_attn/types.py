@@ -67,3 +67,23 @@ class Scope(StrEnum):
     LOCAL = "local"
     BALL = "ball"
     MEASURES = "measures"
+
+
+class Side(StrEnum):
+    """Whether a bound is one from above (fit for certificates) or from below (shows how much is lost)."""
+
+    UPPER = "upper"
+    LOWER = "lower"
+
+
+class Covers(StrEnum):
+    """Against which perturbations within a budget a certificate holds.
+
+    ATOMS: displacements of these tokens. COPIES: displacements of the parts that the tokens were written as. MEASURES:
+    any measure within the budget's W2 distance and support, tokens split at will. INPUTS: any tokens in a ball.
+    """
+
+    ATOMS = "atoms"
+    COPIES = "copies"
+    MEASURES = "measures"
+    INPUTS = "inputs"

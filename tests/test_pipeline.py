@@ -6,7 +6,7 @@ import torch
 from robust_attn.attacks.duplicate import Duplicate
 from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.worst_case import WorstCaseSearch
-from robust_attn.bounds.bound import Bound, Side
+from robust_attn.bounds.bound import Bound
 from robust_attn.budget import Wasserstein
 from robust_attn.certificate import Certificate
 from robust_attn.pipeline import (
@@ -24,7 +24,7 @@ from robust_attn.pipeline import (
     worst_case_records,
 )
 from robust_attn.record import Subject, lipschitz_fields
-from robust_attn.types import Scope
+from robust_attn.types import Scope, Side
 from tests.cases import Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 

@@ -3,7 +3,6 @@ import logging
 import pytest
 from rich.console import Console
 
-from robust_attn.experiments.panel import Panel
 from robust_attn.terminal import (
     certificate_table,
     closing_table,
@@ -16,6 +15,7 @@ from robust_attn.terminal import (
     upper,
     worst_samples,
 )
+from robust_attn.views.panel import Panel
 
 
 def entry(layer: int, verdict: str, tightness: float | None, head: int | None = None) -> dict:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
-from robust_attn.types import Scope
+from robust_attn.types import Scope, Side
 
 LOG10_E = math.log10(math.e)
-
-
-class Side(StrEnum):
-    """Whether a bound is one from above (fit for certificates) or from below (shows how much is lost)."""
-
-    UPPER = "upper"
-    LOWER = "lower"
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.mask import Mask
-from robust_attn.bounds.bound import Bound, Side, from_log_constant, not_applicable
+from robust_attn.bounds.bound import Bound, from_log_constant, not_applicable
 from robust_attn.bounds.setting import BallSetting, joined_heads
-from robust_attn.types import Scope
+from robust_attn.types import Scope, Side
 
 
 def discrete_upper(ball: BallSetting) -> Bound:

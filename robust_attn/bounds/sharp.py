@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.mask import Mask
-from robust_attn.bounds.bound import Bound, Side, from_log_constant, not_applicable
+from robust_attn.bounds.bound import Bound, from_log_constant, not_applicable
 from robust_attn.bounds.setting import BallSetting, joined_heads
-from robust_attn.types import Scope
+from robust_attn.types import Scope, Side
 
 GRID = 64
 """Angles and lengths tried for the two keys of a lower bound."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, final
 
 from robust_attn.attention.mask import Mask
 from robust_attn.experiments.fit import power_law
-from robust_attn.experiments.panel import Panel, bound_lines, line
 from robust_attn.experiments.study import (
     Matrix,
     Record,
@@ -19,6 +18,7 @@ from robust_attn.experiments.study import (
     single_head,
     upper_bounds,
 )
+from robust_attn.views.panel import Panel, bound_lines, line
 
 
 @final

@@ -14,11 +14,11 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import paper
 from robust_attn.experiments.fit import power_law
-from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.study import Record, attained, chosen
 from robust_attn.pipeline import LayerJob, ball_bounds, ball_verdict
 from robust_attn.record import heading
 from robust_attn.types import UserError
+from robust_attn.views.panel import Panel, line
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robust_attn.experiments.panel import Panel, Point
 from robust_attn.report.chart import INK, canvas, house_style, literal, log_axis
 from robust_attn.report.numerals import power_of_ten
+from robust_attn.views.panel import Panel, Point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,10 @@ from typing import Any
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.experiments.fit import power_law
-from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.released import released_estimate
 from robust_attn.pipeline import CertificateOptions, LayerJob, head_job, layer_estimate
 from robust_attn.record import finite, heading, lipschitz_fields
+from robust_attn.views.panel import Panel, line
 
 Record = Mapping[str, Any]
 ESTIMATORS = ("lipschitz", "released")

@@ -13,12 +13,12 @@ from robust_attn.attacks.move import Move
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Wasserstein
-from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.study import Record, Study, chosen, single_head
 from robust_attn.observation import observe
 from robust_attn.pipeline import CertificateOptions, LayerJob, attack_records
 from robust_attn.record import Subject, finite, heading
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
+from robust_attn.views.panel import Panel, line
 
 SUBJECT = Subject("single_head", "given", 0)
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import paper
-from robust_attn.experiments.panel import Panel, bound_lines, line
 from robust_attn.experiments.study import (
     Configuration,
     Matrix,
@@ -27,6 +26,7 @@ from robust_attn.experiments.study import (
 from robust_attn.pipeline import ball_bounds, ball_verdict
 from robust_attn.record import Subject, heading
 from robust_attn.spectral.lipschitz import split_lipschitz
+from robust_attn.views.panel import Panel, bound_lines, line
 
 MASSES = 400
 """Masses of the special token that are tried, evenly spaced in the logarithm between 1/n and 1/2."""

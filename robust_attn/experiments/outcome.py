@@ -8,10 +8,10 @@ from typing import Any
 
 from robust_attn.build import STUDIES, study_from
 from robust_attn.experiments import adversarial_layer, lipschitz, tightness
-from robust_attn.experiments.panel import Panel
 from robust_attn.experiments.study import Record
 from robust_attn.soundness import findings as soundness
 from robust_attn.through.findings import flip_findings
+from robust_attn.views.panel import Panel
 
 
 @dataclass(frozen=True)

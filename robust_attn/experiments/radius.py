@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from robust_attn.attacks.worst_case import WorstCaseSearch
-from robust_attn.experiments.panel import Panel, bound_lines, line
 from robust_attn.experiments.study import (
     Configuration,
     Matrix,
@@ -20,6 +19,7 @@ from robust_attn.experiments.study import (
     upper_bounds,
 )
 from robust_attn.pipeline import generator_for
+from robust_attn.views.panel import Panel, bound_lines, line
 
 
 @final

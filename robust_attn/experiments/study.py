@@ -16,10 +16,10 @@ from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import paper, sharp
 from robust_attn.bounds.bound import Bound
-from robust_attn.experiments.panel import Panel
 from robust_attn.pipeline import ball_bounds, ball_verdict
 from robust_attn.record import Subject, heading
 from robust_attn.spectral.lipschitz import local_lipschitz
+from robust_attn.views.panel import Panel
 
 Record = Mapping[str, Any]
 Matrix = Sequence[Sequence[float]]

@@ -10,11 +10,11 @@ import torch
 
 from robust_attn.budget import BUDGETS, Budget
 from robust_attn.certificate import certify_batch
-from robust_attn.experiments.panel import Panel, line
 from robust_attn.experiments.study import Record
 from robust_attn.pipeline import CertificateOptions, LayerJob, layer_estimate
 from robust_attn.record import record
 from robust_attn.spectral.norms import head_norms
+from robust_attn.views.panel import Panel, line
 
 
 @dataclass(frozen=True)

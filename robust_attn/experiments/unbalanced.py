@@ -8,10 +8,10 @@ from typing import Any, ClassVar, final
 
 from robust_attn.attacks.worst_case import WorstCase, WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.experiments.panel import Panel, bound_lines, line
 from robust_attn.experiments.study import Matrix, Record, Study, chosen, single_head
 from robust_attn.pipeline import ball_bounds, ball_verdict, generator_for
 from robust_attn.record import Subject, heading
+from robust_attn.views.panel import Panel, bound_lines, line
 
 
 @final

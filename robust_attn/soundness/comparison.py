@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from robust_attn.bounds.bound import Bound, Side
-from robust_attn.types import Scope
+from robust_attn.bounds.bound import Bound
+from robust_attn.types import Scope, Side
 
 CERTIFICATE = "certificate"
 CONSTANT_ROUNDING = 1e-6

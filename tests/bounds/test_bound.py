@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from robust_attn.bounds.bound import Bound, Side, from_log_constant, from_output_change, not_applicable
-from robust_attn.types import Scope
+from robust_attn.bounds.bound import Bound, from_log_constant, from_output_change, not_applicable
+from robust_attn.types import Scope, Side
 
 
 def test_constant_and_change_agree():

@@ -1,7 +1,7 @@
 import io
 
 from robust_attn.experiments.figures import figure_of, write_figures
-from robust_attn.experiments.panel import Panel
+from robust_attn.views.panel import Panel
 
 
 def panel(name: str, **lines) -> Panel:

@@ -1,4 +1,4 @@
-from robust_attn.experiments.panel import Panel, bound_lines, line
+from robust_attn.views.panel import Panel, bound_lines, line
 
 
 def test_rows_have_gaps_where_a_line_has_no_point():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from robust_attn.attention.mask import Mask
-from robust_attn.bounds.bound import Bound, Side
+from robust_attn.bounds.bound import Bound
 from robust_attn.experiments.study import (
     Configuration,
     ball_record,
@@ -11,7 +11,7 @@ from robust_attn.experiments.study import (
     single_head,
     upper_bounds,
 )
-from robust_attn.types import Scope
+from robust_attn.types import Scope, Side
 
 
 def test_the_three_configurations_come_with_the_bounds_they_attain():

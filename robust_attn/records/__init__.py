@@ -1,0 +1,1 @@
+"""Records: what a run writes, a frozen dataclass per kind; all that builds or reads a record goes through it."""
