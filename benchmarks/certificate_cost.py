@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.measuring import cpu_seconds, print_table, timed
 from robust_attn.budget import Wasserstein
-from robust_attn.certificate import certify_batch
+from robust_attn.certificates.layer import certify_batch
 from robust_attn.data.source import Prose, read_inputs
 from robust_attn.models import load_model
 from robust_attn.spectral.lipschitz import local_lipschitz

@@ -290,7 +290,7 @@ MUTANTS = (
         ),
     ),
     *_altered(
-        "certificate.py",
+        "certificates/layer.py",
         "test_certificate.py",
         ("moments", "((1 - start) ** 2 - (1 - end) ** 2) / 2", "(end - start) ** 2 / 2", "the_path_by_hand"),
         (

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from robust_attn.budget import PerToken as PerToken
     from robust_attn.budget import TokenRadius as TokenRadius
     from robust_attn.budget import Wasserstein as Wasserstein
-    from robust_attn.certificate import Certificate as Certificate
-    from robust_attn.certificate import certify as certify
-    from robust_attn.certificate import certify_measures as certify_measures
+    from robust_attn.certificates.layer import Certificate as Certificate
+    from robust_attn.certificates.layer import certify as certify
+    from robust_attn.certificates.layer import certify_measures as certify_measures
+    from robust_attn.certificates.radius import CertifiedRadius as CertifiedRadius
+    from robust_attn.certificates.radius import certified_radius as certified_radius
     from robust_attn.frames import load_runs as load_runs
     from robust_attn.frames import run_rows as run_rows
     from robust_attn.models import AttentionModel as AttentionModel
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from robust_attn.motion import token_motion as token_motion
     from robust_attn.observation import Observation as Observation
     from robust_attn.observation import observe as observe
-    from robust_attn.radius_search import CertifiedRadius as CertifiedRadius
-    from robust_attn.radius_search import certified_radius as certified_radius
     from robust_attn.report.plots import run_figures as run_figures
     from robust_attn.spectral.lanczos import LipschitzEstimate as LipschitzEstimate
     from robust_attn.spectral.lanczos import largest_singular_value as largest_singular_value
@@ -75,11 +75,11 @@ _HOMES = {
     "NoAttack": "attacks.baseline",
     "WorstCaseSearch": "attacks.worst_case",
     "observe": "observation",
-    "Certificate": "certificate",
-    "certify": "certificate",
-    "certify_measures": "certificate",
-    "CertifiedRadius": "radius_search",
-    "certified_radius": "radius_search",
+    "Certificate": "certificates.layer",
+    "certify": "certificates.layer",
+    "certify_measures": "certificates.layer",
+    "CertifiedRadius": "certificates.radius",
+    "certified_radius": "certificates.radius",
     "local_lipschitz": "spectral.lipschitz",
     "split_lipschitz": "spectral.lipschitz",
     "largest_singular_value": "spectral.lanczos",

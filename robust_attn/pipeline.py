@@ -19,9 +19,9 @@ from robust_attn.bounds import paper, sharp
 from robust_attn.bounds.bound import Bound
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
-from robust_attn.certificate import Certificate, certify_batch, certify_measures
+from robust_attn.certificates.layer import Certificate, certify_batch, certify_measures
+from robust_attn.certificates.radius import certified_radii
 from robust_attn.motion import motion_fields
-from robust_attn.radius_search import certified_radii
 from robust_attn.record import Subject, bound_fields, finite, heading, norm_fields, radius_fields, record
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz

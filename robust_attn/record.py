@@ -11,9 +11,9 @@ from robust_attn.attacks.attack import AttackResult
 from robust_attn.bounds.bound import Bound
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget
-from robust_attn.certificate import Certificate, verdict
+from robust_attn.certificates.layer import Certificate, verdict
+from robust_attn.certificates.radius import CertifiedRadius
 from robust_attn.observation import Observation
-from robust_attn.radius_search import CertifiedRadius
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.types import Verdict
 

@@ -53,7 +53,7 @@ def test_only_models_import_transformers(package):
     ("folder", "forbidden"),
     [
         ("attacks", "robust_attn.bounds"),
-        ("attacks", "robust_attn.certificate"),
+        ("attacks", "robust_attn.certificates.layer"),
         ("bounds", "robust_attn.attacks"),
         ("attention", "robust_attn.spectral"),
         ("attention", "robust_attn.bounds"),
@@ -61,7 +61,7 @@ def test_only_models_import_transformers(package):
         ("spectral", "robust_attn.attacks"),
         ("models", "robust_attn.attacks"),
         ("models", "robust_attn.bounds"),
-        ("report", "robust_attn.certificate"),
+        ("report", "robust_attn.certificates.layer"),
         ("report", "torch"),
         ("tracking", "torch"),
     ],

@@ -13,7 +13,7 @@ from robust_attn.attacks.move import Move
 from robust_attn.bounds.ball import ball_norms
 from robust_attn.bounds.bound import Bound
 from robust_attn.budget import BUDGETS, Frobenius, PerToken, Wasserstein
-from robust_attn.certificate import HULL, Certificate, certify, certify_batch, verdict
+from robust_attn.certificates.layer import HULL, Certificate, certify, certify_batch, verdict
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import head_norms
 from robust_attn.types import Scope, Verdict

@@ -8,7 +8,7 @@ from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.bounds.bound import Bound
 from robust_attn.budget import Wasserstein
-from robust_attn.certificate import Certificate
+from robust_attn.certificates.layer import Certificate
 from robust_attn.pipeline import (
     CertificateOptions,
     LayerJob,

@@ -6,8 +6,8 @@ from robust_attn.attacks.baseline import RandomMove
 from robust_attn.bounds.bound import not_applicable
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Wasserstein
-from robust_attn.certificate import certify_batch
-from robust_attn.radius_search import CertifiedRadius
+from robust_attn.certificates.layer import certify_batch
+from robust_attn.certificates.radius import CertifiedRadius
 from robust_attn.record import Subject, bound_fields, finite, norm_fields, radius_fields, record, worst_verdict
 from robust_attn.spectral.norms import head_norms
 from robust_attn.types import Scope

@@ -260,7 +260,7 @@ def test_a_violated_certificate_is_status_three(tmp_path, monkeypatch):
     """A certifier that promises a thousandth of what it should is found out, and the records say so."""
     import dataclasses
 
-    from robust_attn.certificate import certify_batch
+    from robust_attn.certificates.layer import certify_batch
 
     def optimistic(*arguments, **options):
         honest = certify_batch(*arguments, **options)
@@ -276,7 +276,7 @@ def test_a_violated_certificate_is_status_three(tmp_path, monkeypatch):
 def test_what_is_not_a_number_is_unknown_and_status_one(tmp_path, monkeypatch):
     import dataclasses
 
-    from robust_attn.certificate import certify_batch
+    from robust_attn.certificates.layer import certify_batch
 
     def broken(*arguments, **options):
         honest = certify_batch(*arguments, **options)

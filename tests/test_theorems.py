@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robust_attn.budget import Wasserstein
-from robust_attn.certificate import certify
+from robust_attn.certificates.layer import certify
 from tests.cases import scalar_layer, scalar_measure
 from tests.five_tests import FIVE_TESTS
 

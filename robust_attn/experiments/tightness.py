@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from robust_attn.budget import BUDGETS, Budget
-from robust_attn.certificate import certify_batch
+from robust_attn.certificates.layer import certify_batch
 from robust_attn.experiments.study import Record
 from robust_attn.pipeline import CertificateOptions, LayerJob, layer_estimate
 from robust_attn.record import record

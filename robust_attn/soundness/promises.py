@@ -12,8 +12,8 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.attention.rounding import within_range
 from robust_attn.budget import BUDGETS, Wasserstein
-from robust_attn.certificate import Certificate, certify, certify_measures, verdict
-from robust_attn.radius_search import CertifiedRadius, certified_radii, certified_radius
+from robust_attn.certificates.layer import Certificate, certify, certify_measures, verdict
+from robust_attn.certificates.radius import CertifiedRadius, certified_radii, certified_radius
 from robust_attn.soundness.case import RADII, Case
 from robust_attn.soundness.comparison import (
     CERTIFICATE,

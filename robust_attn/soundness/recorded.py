@@ -12,7 +12,7 @@ import torch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, TokenRadius, Wasserstein
-from robust_attn.certificate import certify_measures
+from robust_attn.certificates.layer import certify_measures
 from robust_attn.pipeline import LayerJob, attack_records
 from robust_attn.record import Subject, bound_fields
 from robust_attn.soundness.case import Case

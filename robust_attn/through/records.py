@@ -10,7 +10,7 @@ import torch
 
 from robust_attn.attacks.attack import AttackResult
 from robust_attn.budget import Budget
-from robust_attn.certificate import certify_batch
+from robust_attn.certificates.layer import certify_batch
 from robust_attn.models.selfcheck import relative_difference
 from robust_attn.observation import observe
 from robust_attn.pipeline import CertificateOptions, LayerJob, generator_for, layer_estimate

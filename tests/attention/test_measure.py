@@ -3,7 +3,7 @@ import torch
 
 from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.budget import Wasserstein
-from robust_attn.certificate import certify
+from robust_attn.certificates.layer import certify
 from robust_attn.models import load_model
 
 

@@ -17,7 +17,7 @@ from robust_attn.attention.rounding import evaluation_error
 from robust_attn.bounds.ball import BallNorms, ball_norms
 from robust_attn.bounds.interval import softmax_interval, variance_weights
 from robust_attn.budget import BUDGETS, Budget, Frobenius, PerToken, Wasserstein
-from robust_attn.certificate import certify
+from robust_attn.certificates.layer import certify
 from robust_attn.spectral.norms import covariance_norm_upper, head_norms, norm_upper, product_norm_upper
 from tests.bounds.exact import (
     along,

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from robust_attn.attention.jacobian import project
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Wasserstein
-from robust_attn.certificate import certify, verdict
+from robust_attn.certificates.layer import certify, verdict
 from robust_attn.models import load_model
 from robust_attn.soundness.case import Case
 from robust_attn.soundness.check import check

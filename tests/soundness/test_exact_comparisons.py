@@ -14,7 +14,7 @@ from benchmarks.exact_ascent import Search, replica_of
 from benchmarks.exact_comparisons import COMPARISONS, Comparison, Subject, Tally, Unknown, compared, main
 from benchmarks.exact_draws import FUNCTIONS, Case, drawn, known
 from robust_attn.budget import PerToken, Wasserstein
-from robust_attn.certificate import certify
+from robust_attn.certificates.layer import certify
 from robust_attn.soundness.exact import Judge, Reference
 from tests.cases import CASES, generator, random_layer, random_measure, scalar_layer, scalar_measure
 

@@ -17,7 +17,7 @@ import torch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.budget import Budget
-from robust_attn.certificate import Certificate, certify_batch
+from robust_attn.certificates.layer import Certificate, certify_batch
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms
