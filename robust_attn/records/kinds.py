@@ -53,9 +53,20 @@ class Record(Entry):
         return {"schema": SCHEMA, "kind": self.kind, **super().to_json()}
 
     @property
+    def stated(self) -> Verdict | None:
+        """The verdict that the record states; None where its kind has none."""
+        verdict: Verdict | None = getattr(self, "verdict", None)
+        return verdict
+
+    @property
     def judged(self) -> Verdict | None:
-        """The verdict that counts for the run: None where the record makes no promise, or was bound to be UNKNOWN."""
-        return None
+        """The verdict that counts for the run."""
+        return self.stated
+
+    @property
+    def unknown_constant(self) -> bool:
+        """Whether the record is about a constant that turned out not to be a number."""
+        return False
 
 
 def record_from(values: object) -> Record:
@@ -82,11 +93,6 @@ class Check(Record):
     tightness: float | None = fact("observed.output_change / certified.output_change", None)
     verdict: Verdict = fact("HOLDS, VIOLATED, VACUOUS (no better than the hull bound) or UNKNOWN")
     convergence: tuple[float | None, ...] = fact("the output change after every step of the attack", ())
-
-    @property
-    def judged(self) -> Verdict | None:
-        """Its verdict."""
-        return self.verdict
 
     @property
     def attacked(self) -> bool:
@@ -151,6 +157,11 @@ class ConstantRecord(Record):
     lipschitz: Constant = fact("the constant")
     released: float | None = fact("what the paper's released code calls the constant", None)
 
+    @property
+    def unknown_constant(self) -> bool:
+        """An estimate was made, and its upper value is no number."""
+        return self.lipschitz.failure_probability is not None and self.lipschitz.upper is None
+
 
 @dataclass(frozen=True, kw_only=True)
 class BallRecord(Record):
@@ -164,11 +175,6 @@ class BallRecord(Record):
     tightness: float | None = fact("attained / smallest bound", None)
     verdict: Verdict = fact("VIOLATED above an upper or below a lower bound")
     convergence: tuple[float | None, ...] = fact("the constant after every step of the search", ())
-
-    @property
-    def judged(self) -> Verdict | None:
-        """Its verdict."""
-        return self.verdict
 
 
 @final
@@ -228,11 +234,6 @@ class PredictionRecord(Record):
     text: str | None = fact("the text, null for images", None)
 
     @property
-    def judged(self) -> Verdict | None:
-        """Its verdict."""
-        return self.verdict
-
-    @property
     def smallest_flip(self) -> float | None:
         """The smallest radius at which any attack flipped the prediction."""
         return min((radius for radius in self.flip_radius.values() if radius is not None), default=None)
@@ -269,11 +270,6 @@ class RepeatLayerRecord(Record):
     bounds: tuple[BoundPart, ...] = fact("every bound", ())
     continuous: Continuous = fact("what a continuous attack does at the same distance of the embeddings")
 
-    @property
-    def judged(self) -> Verdict | None:
-        """Its verdict."""
-        return self.verdict
-
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -309,8 +305,3 @@ class CarriedRecord(Record):
     continues: str = fact("the folder of the earlier campaign")
     verdict: Verdict = fact("the worst of its verdicts")
     carried: Findings = fact("what it found")
-
-    @property
-    def judged(self) -> Verdict | None:
-        """The worst verdict of the earlier campaign."""
-        return self.verdict
