@@ -9,9 +9,9 @@ from typing import Any
 from robust_attn.attacks.attack import Attack
 from robust_attn.attacks.baseline import NoAttack, RandomMove
 from robust_attn.attacks.duplicate import Duplicate
-from robust_attn.attacks.mass_split import Masses, MassSplit
+from robust_attn.attacks.mass_split import MassSplit
 from robust_attn.attacks.move import Linear, Move
-from robust_attn.attacks.torchattacks_bridge import Recipe, Torchattack
+from robust_attn.attacks.torchattacks_bridge import Torchattack
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.budget import BUDGETS, Budget, TokenRadius
@@ -24,19 +24,10 @@ from robust_attn.experiments.radius import Radius
 from robust_attn.experiments.study import Study
 from robust_attn.experiments.unbalanced import Unbalanced
 from robust_attn.pipeline import CertificateOptions
-from robust_attn.through.attack import MoveThrough, ThroughAttack, TorchattacksThrough
-from robust_attn.through.split import SplitThrough
 from robust_attn.types import FieldError, UserError
 
-
-def mass_split_from(*, tokens: int | str = "all", masses: str = Masses.EQUAL, **settings: Any) -> MassSplit:
-    """With `all` the tokens or some, and masses by name."""
-    return MassSplit(**settings, tokens=None if isinstance(tokens, str) else tokens, masses=Masses(masses))
-
-
 ATTACKS: dict[str, Callable[..., Attack]] = {
-    **{attack.name: attack for attack in (Move, Duplicate, Linear, RandomMove, NoAttack)},
-    MassSplit.name: mass_split_from,
+    **{attack.name: attack for attack in (Move, MassSplit, Duplicate, Linear, RandomMove, NoAttack)},
     "torchattacks": Torchattack,
 }
 SOURCES: dict[str, Callable[..., source.Source]] = {
@@ -93,23 +84,8 @@ def attack_from(values: dict[str, Any]) -> Attack:
     """The attack named, with its own settings; an attack of a suite keeps its name as one of them."""
     with told_as("attack"):
         if "suite" in values:
-            return ATTACKS[values["suite"]](**{key: value for key, value in values.items() if key != "suite"})
+            return ATTACKS[values["suite"]](**values)
         return ATTACKS[values["name"]](**_own(values))
-
-
-def through_from(values: dict[str, Any]) -> ThroughAttack:
-    """The attack named, as one on the loss of a whole classifier."""
-    match values:
-        case {"suite": _, "name": name, "steps": steps, "step_size": step_size}:
-            return TorchattacksThrough(Recipe(name, steps, step_size))
-        case {"name": "move", "steps": steps, "restarts": restarts}:
-            return MoveThrough(steps, restarts)
-        case {"name": "mass_split", "tokens": int(tokens)}:
-            raise UserError(f"A whole model splits all tokens alike: leave attack.tokens at all, got {tokens}.")
-        case {"name": "mass_split", "copies": copies, "steps": steps, "restarts": restarts}:
-            return SplitThrough(copies, steps, restarts, Masses(values.get("masses", Masses.EQUAL)))
-        case _:
-            raise UserError(f"A whole model is attacked by move, mass_split or torchattacks, not by {values['name']}.")
 
 
 def source_from(values: dict[str, Any]) -> source.Source:

@@ -53,10 +53,7 @@ def observe(
 ) -> Observation:
     """Project `points` into the budget around `base`, make sure of it, and measure what the layer does, in float64."""
     layer, base, points = layer.to(torch.float64), base.to(torch.float64), points.double()
-    displacement = budget.project(points - base.points, base)
-    if not bool(budget.contains(displacement, base).all()):
-        raise BudgetExceededError(f"the projected displacement exceeds the {budget.kind} budget {budget.radius}")
-    measure = base.with_points(_points_inside(base, displacement, budget))
+    measure = moved_inside(base, points, budget)
     before, after = layer(base), layer(measure)
     moved = measure.points - base.points
     error = evaluation_error(layer, base) + evaluation_error(layer, measure)
@@ -70,6 +67,14 @@ def observe(
         w2_input=wasserstein_distance(base.points, measure.points, base.masses),
         w2_output=wasserstein_distance(before, after, base.masses),
     )
+
+
+def moved_inside(base: TokenMeasure, points: Float[Tensor, "*batch n d"], budget: Budget) -> TokenMeasure:
+    """`base` with its atoms at `points`, projected into the budget and certainly inside, as rounded."""
+    displacement = budget.project(points - base.points, base)
+    if not bool(budget.contains(displacement, base).all()):
+        raise BudgetExceededError(f"the projected displacement exceeds the {budget.kind} budget {budget.radius}")
+    return base.with_points(_points_inside(base, displacement, budget))
 
 
 def _points_inside(base: TokenMeasure, displacement: Tensor, budget: Budget) -> Float[Tensor, "*batch n d"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from robust_attn.attacks.attack import Attack, AttackResult
 from robust_attn.attacks.baseline import RandomMove
+from robust_attn.attacks.output_change import OutputChange
 from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
@@ -68,7 +69,13 @@ def generator_for(seed: int, *parts: object) -> torch.Generator:
 
 
 def attack_records(
-    job: LayerJob, attack: Attack, budget: Budget, options: CertificateOptions, *, seed: int
+    job: LayerJob,
+    attack: Attack,
+    budget: Budget,
+    options: CertificateOptions,
+    *,
+    seed: int,
+    on_step: Callable[[], None] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Attack one layer on every sample, certify the measure that was attacked, and put both side by side.
 
@@ -78,7 +85,7 @@ def attack_records(
     jobs = _single_samples(job) if attack.own_radius else [job]
     for first, part in enumerate(jobs):
         generator = generator_for(seed, "attack", job.subject.layer, *([first] if attack.own_radius else []))
-        result = attack(part.layer, part.inputs, budget, generator=generator)
+        result = attack(part.layer, part.inputs, budget, generator=generator, on_step=on_step)
         estimate = _constant(*_certified(part, attack, result), result.budget, options)
         entries = _records(
             part, result.observation.base, result.budget, estimate, result, any_measure=attack.any_masses
@@ -97,7 +104,7 @@ def comparisons(job: LayerJob, result: AttackResult, *, seed: int) -> dict[str, 
     """
     seen, budget, layer = result.observation, result.budget, job.layer.to(torch.float64)
     generator = generator_for(seed, "hygiene", job.subject.layer)
-    random = RandomMove(HYGIENE_TRIALS).propose(layer, seen.base, budget, generator).history[-1]
+    random = RandomMove(HYGIENE_TRIALS).propose(OutputChange(layer, seen.base), budget, generator).history[-1]
     halfway = seen.base.with_points((seen.base.points + seen.measure.points) / 2)
     return {"random": random, "half": budget.norm(layer(halfway) - layer(seen.base), seen.base)}
 

@@ -1,7 +1,7 @@
 """Bars with the time left for the layers, samples and steps of a run; nothing at all where there is no terminal.
 
-Attacks draw nothing and report nothing. A run gives them a layer that counts its evaluations (`attention/watched.py`),
-one for each step of an ascent. An ascent ends when it stalls, so how many steps come is not known beforehand: the bar
+Attacks draw nothing and report nothing. The target that they are given counts its evaluations and tells the bar of each
+step (`attacks/target.py`). An ascent ends when it stalls, so how many steps come is not known beforehand: the bar
 expects as many as the layer before took, and for the first layer it only counts. Most attacks take all samples of a
 layer together; the bar of samples then fills at once.
 """
@@ -73,7 +73,7 @@ class RunBars:
         self.progress.advance(self._whole)
 
     def step(self) -> None:
-        """One step of an attack, or another evaluation of the layer."""
+        """One step of an attack."""
         self.progress.advance(self._steps)
 
     def record(self, record: Mapping[str, Any]) -> None:

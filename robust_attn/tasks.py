@@ -12,7 +12,6 @@ from robust_attn.attacks.baseline import NoAttack
 from robust_attn.attacks.discrete import RepeatTokens
 from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.watched import watched
 from robust_attn.build import (
     STUDIES,
     attack_from,
@@ -21,7 +20,6 @@ from robust_attn.build import (
     lipschitz_study_from,
     source_from,
     study_from,
-    through_from,
     told_as,
 )
 from robust_attn.config import Settings
@@ -126,7 +124,7 @@ def _through_records(
     settings: Settings, model: AttentionModel, layers: tuple[int, ...], bars: RunBars
 ) -> Iterator[dict[str, Any]]:
     """Every record of a task that attacks a classifier as a whole, one sample after another."""
-    classifier, attack, seed = classifier_of(model), through_from(settings.attack), settings.seed
+    classifier, attack, seed = classifier_of(model), attack_from(settings.attack), settings.seed
     source = source_from(settings.data)
     batch = batch_of(source, classifier, tokens=settings.tokens, samples=settings.samples)
     bars.begin(settings.task["name"], samples=settings.samples)
@@ -155,10 +153,10 @@ def _model_records(
         inputs = _inputs(settings, folder, model, layers, length)
         for layer in layers:
             subject = Subject(model.name, model.origin.label, layer)
-            job = LayerJob(subject, watched(model.layer(layer), bars.step), inputs[layer])
+            job = LayerJob(subject, model.layer(layer), inputs[layer])
             bars.begin_layer(f"{name}, layer {layer}, {length} tokens")
             with told_as("budget"):
-                yield from _layer_records(settings, job, options)
+                yield from _layer_records(settings, job, options, bars)
             bars.end_layer()
 
 
@@ -174,12 +172,14 @@ def _inputs(
     return inputs.measures
 
 
-def _layer_records(settings: Settings, job: LayerJob, options: CertificateOptions) -> Iterator[dict[str, Any]]:
+def _layer_records(
+    settings: Settings, job: LayerJob, options: CertificateOptions, bars: RunBars
+) -> Iterator[dict[str, Any]]:
     seed = settings.seed
     match settings.task["name"]:
         case "attack":
             attack, budget = attack_from(settings.attack), budget_from(settings.budget, job.layer)
-            yield from attack_records(job, attack, budget, options, seed=seed)
+            yield from attack_records(job, attack, budget, options, seed=seed, on_step=bars.step)
         case "certify":
             budget = budget_from(settings.budget, job.layer)
             heads, tolerance = settings.task["heads"], settings.task["tolerance"]

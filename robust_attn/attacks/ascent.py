@@ -1,9 +1,9 @@
-"""Ascent on the output change inside a budget, without a step size to tune, batched over samples and over starts.
+"""Ascent on an objective inside a budget, without a step size to tune, batched over samples and over starts.
 
 Every start first roams: steps of a quarter of the budget towards its best point for the current gradient, uphill or
 not, which leaves poor summits behind. Half of the starts are dropped after every few steps, sample by sample. The last
-ones climb by a quasi-Newton method on the edge of the budget, whose steps are halved until they help. Gradients are
-the closed-form transpose of the layer's derivative: one forward pass and one vjp a step.
+ones climb by a quasi-Newton method on the edge of the budget, whose steps are halved until they help. Gradients of an
+output change are the closed-form transpose of the layer's derivative: one forward pass and one vjp a step.
 """
 
 from __future__ import annotations
@@ -41,15 +41,11 @@ Objective = Callable[[Float[Tensor, "*batch n d"]], tuple[Float[Tensor, "*batch"
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """The best displacement found, the output change it makes, and that change after every step.
-
-    `gradients` is how many gradients were spent on a sample, over all starts.
-    """
+    """The best displacement found, the value there (of a loss too), and that after every step."""
 
     displacement: Float[Tensor, "*batch n d"]
     output_change: Float[Tensor, "*batch"]
     history: tuple[Float[Tensor, "*batch"], ...]
-    gradients: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +104,16 @@ def climb(
 ) -> Ascent:
     """The same for any objective on displacements of `base` inside the budget; `stride` is the first step's length."""
     found = _climbed(_begun(objective, base, budget, start), objective, base, budget, steps=steps, stride=stride)
-    return Ascent(found.place, found.value, tuple(found.history.unbind(-1)), found.steps)
+    return Ascent(found.place, found.value, tuple(found.history.unbind(-1)))
 
 
 def ascend_all(
-    layer: AttentionLayer, base: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"], *, steps: int
+    objective_at: Callable[[TokenMeasure], Objective],
+    base: TokenMeasure,
+    budget: Budget,
+    starts: Float[Tensor, "starts *batch n d"],
+    *,
+    steps: int,
 ) -> Ascent:
     """The strongest of one ascent per start, sample by sample, each of at most `steps` steps.
 
@@ -121,19 +122,17 @@ def ascend_all(
     """
     count = starts.shape[0]
     many = repeated(base, count)
-    found = _begun(output_change(layer, many, budget), many, budget, starts)
-    spent = count
+    found = _begun(objective_at(many), many, budget, starts)
     while count > 1:
         advance, limit = (_roamed, SCREENING) if count > FINALISTS else (_climbed, LAST_ROUND)
-        many, before = repeated(base, count), found.steps
-        found = advance(found, output_change(layer, many, budget), many, budget, steps=min(limit, steps))
-        spent, steps = spent + count * (found.steps - before), max(0, steps - limit)
+        many = repeated(base, count)
+        found = advance(found, objective_at(many), many, budget, steps=min(limit, steps))
+        steps = max(0, steps - limit)
         count = max(FINALISTS, -(-count // 2)) if count > FINALISTS else 1
         found = found.best_of(count)
-    many, before = repeated(base, 1), found.steps
-    found = _climbed(found, output_change(layer, many, budget), many, budget, steps=steps)
-    spent += found.steps - before
-    return Ascent(found.place[0], found.value[0], tuple(found.history[0].unbind(-1)), spent)
+    many = repeated(base, 1)
+    found = _climbed(found, objective_at(many), many, budget, steps=steps)
+    return Ascent(found.place[0], found.value[0], tuple(found.history[0].unbind(-1)))
 
 
 def output_change(layer: AttentionLayer, base: TokenMeasure, budget: Budget) -> Objective:

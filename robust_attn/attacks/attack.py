@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from robust_attn.attacks.output_change import OutputChange
+from robust_attn.attacks.target import Proposal, Steps, Target
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.budget import Budget, expect_budget
@@ -17,28 +20,8 @@ from robust_attn.observation import Observation, observe
 
 
 @dataclass(frozen=True, eq=False)
-class Proposal:
-    """Where an attack wants the atoms of `base` to go; `base` is the measure attacked, perhaps written with copies.
-
-    `history` is the best output change known after each step, of every sample, and `gradients` how many gradients of
-    the layer that took for each. An attack that is not a matter of degree says what `budget` it needs.
-    """
-
-    base: TokenMeasure
-    points: Float[Tensor, "*batch n d"]
-    history: tuple[Float[Tensor, "*batch"], ...] = field(default=())
-    gradients: int = 0
-    budget: Budget | None = None
-
-    def sample(self, index: int) -> Proposal:
-        """The same for one sample alone."""
-        history = tuple(values[index] for values in self.history)
-        return replace(self, base=self.base.sample(index), points=self.points[index], history=history)
-
-
-@dataclass(frozen=True, eq=False)
 class AttackResult:
-    """An attack's outcome after the framework projected, checked and measured it."""
+    """An attack's outcome on a layer after the framework projected, checked and measured it."""
 
     attack: str
     copies: int
@@ -54,7 +37,7 @@ class AttackResult:
 
 
 class Attack(ABC):
-    """Proposes a perturbation inside a budget that moves the layer's output far. Sees no bounds, measures nothing."""
+    """Proposes a perturbation inside a budget that makes a target large. Sees no bounds, measures nothing."""
 
     name: ClassVar[str]
     own_radius: ClassVar[bool] = False
@@ -70,11 +53,18 @@ class Attack(ABC):
         """Atoms per token in the measures it proposes."""
         return 1
 
+    @property
+    def moving(self) -> Attack | None:
+        """The attack that does the same without splitting mass, None where this one does not split."""
+        return None
+
     @abstractmethod
-    def propose(
-        self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
-    ) -> Proposal:
-        """Points for the atoms of the batched measure, or of the same measure written with copies."""
+    def propose(self, target: Target, budget: Budget, generator: torch.Generator) -> Proposal:
+        """Points for the atoms of the target's measure, or of the same measure written with copies."""
+
+    def candidates(self, target: Target, budget: Budget, generator: torch.Generator) -> Iterator[Proposal]:
+        """Everything that `propose` chooses from, each as soon as it is known: who looks for a flip may stop early."""
+        yield self.propose(target, budget, generator)
 
     @final
     def __call__(
@@ -84,14 +74,19 @@ class Attack(ABC):
         budget: Budget,
         *,
         generator: torch.Generator | None = None,
+        on_step: Callable[[], None] | None = None,
     ) -> AttackResult:
-        """Propose, then let the framework project into the budget, check, and measure; one sample or a batch."""
+        """Propose, then let the framework project into the budget, check, and measure; one sample or a batch.
+
+        `on_step` is called at every step of an ascent.
+        """
         expect_measure(measure)
         expect_budget(budget)
         generator = torch.Generator().manual_seed(0) if generator is None else generator
-        alone = measure.points.dim() == 2
-        proposal = self.propose(layer, stack([measure]) if alone else measure, budget, generator)
+        alone, steps = measure.points.dim() == 2, Steps(on_step)
+        target = OutputChange(layer, stack([measure]) if alone else measure, steps)
+        proposal = self.propose(target, budget, generator)
         proposal = proposal.sample(0) if alone else proposal
         budget = budget if proposal.budget is None else proposal.budget
         observation = observe(layer, proposal.base, proposal.points, budget)
-        return AttackResult(self.name, self.copies, observation, proposal.history, proposal.gradients, budget)
+        return AttackResult(self.name, self.copies, observation, proposal.history, steps.gradients, budget)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from robust_attn.attacks.classifier_loss import Reader
+from robust_attn.attacks.model_loss import Reader
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.types import UserError
 

@@ -14,33 +14,29 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from robust_attn.attacks.attack import Attack, Proposal
+from robust_attn.attacks.attack import Attack
+from robust_attn.attacks.settings import DuplicateSettings
+from robust_attn.attacks.target import Proposal, Target
 from robust_attn.attention.jacobian import LayerJacobian, merge_heads
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
-from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.budget import Budget, TokenRadius, Wasserstein
-from robust_attn.types import FieldError, UserError
+from robust_attn.types import UserError
 
 ROUNDING = 1 + 1e-12
 
 
 @final
 @dataclass(frozen=True)
-class Duplicate(Attack):
+class Duplicate(DuplicateSettings, Attack):
     """Repeats one token up to `repeats` times: the token, and how often, that change the other outputs most.
 
     The radius of the budget given does not matter: a token is inserted or it is not. For layers whose tokens have
     positions it is refused, because a token inserted there shifts all later ones, which is no motion of mass.
     """
 
-    repeats: int = 1
-    name: ClassVar[str] = "duplicate"
     own_radius: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.repeats < 1:
-            raise FieldError("repeats", f"must be at least 1, got {self.repeats}.")
 
     @property
     def any_masses(self) -> bool:
@@ -52,14 +48,9 @@ class Duplicate(Attack):
         """What stays of a token and what leaves it."""
         return 2
 
-    def propose(
-        self,
-        layer: AttentionLayer,
-        measure: TokenMeasure,
-        budget: Budget,
-        generator: torch.Generator,  # noqa: ARG002
-    ) -> Proposal:
+    def propose(self, target: Target, budget: Budget, generator: torch.Generator) -> Proposal:  # noqa: ARG002
         """Per sample the strongest repetition, in the budget that the farthest of them needs."""
+        layer, measure = target.layer_for(self.name), target.measure
         if not isinstance(budget, Wasserstein):
             raise UserError(f"Duplicates say what they need in W2: take a Wasserstein budget, not {budget.kind}.")
         if layer.mask is not Mask.NONE or layer.rotary is not None:
@@ -71,9 +62,7 @@ class Duplicate(Attack):
         samples = [measure.sample(index) for index in range(measure.points.shape[0])]
         chosen = [self._strongest(layer, sample) for sample in samples]
         pairs = [repetition(sample, *choice) for sample, choice in zip(samples, chosen, strict=True)]
-        base = TokenMeasure(
-            *(torch.stack([getattr(before, name) for before, _ in pairs]) for name in ("points", "masses", "positions"))
-        )
+        base = stack([before for before, _ in pairs])
         points = torch.stack([after for _, after in pairs])
         needed = float(Wasserstein(1.0).norm(points - base.points, base).max()) * ROUNDING
         return Proposal(base, points, budget=Wasserstein(needed, support=TokenRadius()))

@@ -2,66 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import torch
 
-from robust_attn.attacks.ascent import ascend_all
-from robust_attn.attacks.attack import Attack, Proposal
-from robust_attn.attacks.head_starts import divided_starts
-from robust_attn.attacks.starts import (
-    STARTING_GRADIENTS,
-    move_starts,
-    nearly_linear,
-    singular_directions,
-    spent,
-    strongest,
-)
-from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attacks.attack import Attack
+from robust_attn.attacks.settings import LinearSettings, MoveSettings
+from robust_attn.attacks.starts import singular_directions, spent, strongest
+from robust_attn.attacks.target import Proposal, Starts, Target, best_of
 from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.budget import Budget
 
 
 @final
 @dataclass(frozen=True)
-class Linear(Attack):
-    """The top singular direction of the derivative, scaled to the budget, in the better of its two signs."""
+class Linear(LinearSettings, Attack):
+    """The top singular direction of a layer's derivative, scaled to the budget, in the better of its two signs."""
 
-    name: ClassVar[str] = "linear"
-
-    def propose(
-        self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
-    ) -> Proposal:
+    def propose(self, target: Target, budget: Budget, generator: torch.Generator) -> Proposal:
         """No steps: the first start of `Move` alone."""
+        layer, measure = target.layer_for(self.name), target.measure
         operator = ScaledJacobian(layer.linearize(measure), budget.weights(measure))
         starts = spent(budget, measure, singular_directions(operator, 1, generator))
-        best = ascend_all(layer, measure, budget, strongest(layer, measure, budget, starts, 1), steps=0)
-        return Proposal(measure, measure.points + best.displacement, best.history, best.gradients)
+        best = strongest(layer, measure, budget, starts, 1)
+        return best_of(target.proposals(Starts(measure, budget, best), steps=0))
 
 
 @final
 @dataclass(frozen=True)
-class Move(Attack):
-    """Projected ascent on the output change from top singular directions, single tokens, divided heads, and at random.
+class Move(MoveSettings, Attack):
+    """Projected ascent from where the target knows to begin, and at random.
 
-    Of all these starts the best of each sample go the full number of `steps`; `restarts` counts the random ones. Where
-    the budget is so small that all of them act as the derivative says, only the two best are followed.
+    On a layer these are top singular directions, single tokens and divided heads; of all starts the best of each sample
+    go the full number of `steps`. On a loss it is the input itself, and every start goes all of them.
     """
 
-    steps: int = 80
-    restarts: int = 1
-    name: ClassVar[str] = "move"
-
-    def propose(
-        self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
-    ) -> Proposal:
+    def propose(self, target: Target, budget: Budget, generator: torch.Generator) -> Proposal:
         """The strongest of all starts, per sample."""
-        starts = move_starts(layer, measure, budget, generator, random=self.restarts)
-        if nearly_linear(layer, measure, budget, starts):
-            starts = strongest(layer, measure, budget, starts, 2)
-        else:
-            starts = torch.cat((starts, divided_starts(layer, measure, budget, generator)))
-        best = ascend_all(layer, measure, budget, starts, steps=self.steps)
-        return Proposal(measure, measure.points + best.displacement, best.history, STARTING_GRADIENTS + best.gradients)
+        return best_of(self.candidates(target, budget, generator))
+
+    def candidates(self, target: Target, budget: Budget, generator: torch.Generator) -> Iterator[Proposal]:
+        """What the ascents find."""
+        for starts in target.moves(budget, generator, random=self.restarts):
+            yield from target.proposals(starts, steps=self.steps)

@@ -16,14 +16,13 @@ from torch import Tensor
 
 from robust_attn.attacks.ascent import Objective, climb
 from robust_attn.attacks.copies import query_blocks
+from robust_attn.attacks.settings import SMALLEST_MASS
 from robust_attn.attacks.sliver_field import SliverField
 from robust_attn.attention.jacobian import pull_keys
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, PerToken
 
-SMALLEST_MASS = 1e-10
-"""The lightest sliver unless another is asked for: it stands for a token in ten thousand million."""
 FIRST_STEP = 0.3
 """Of the diameter of the support: the first step of an ascent on a destination."""
 SCREENING_STEPS = 16

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -22,6 +23,9 @@ from robust_attn.budget import Budget, PerToken
 CENTRE = 0.5
 SMALLEST_SIDE = 5
 """Square divides the side of an image by five."""
+
+Logits = Callable[[Float[Tensor, "samples n d"]], Float[Tensor, "samples classes"]]
+"""Of many places for the atoms of one sample."""
 
 
 class Box(ABC):
@@ -120,3 +124,12 @@ class PixelBox(Box):
         """In the per-token budget a pixel moves by itself, otherwise all of them share the L2 ball."""
         together = self.measure.width if isinstance(self.budget, PerToken) else self.measure.points.numel()
         return self.l2_radius() / math.sqrt(together)
+
+
+@dataclass(frozen=True, eq=False)
+class Boxed:
+    """One sample as torchattacks sees it: the box it is in, what reads its points, and the label to get away from."""
+
+    box: Box
+    logits: Logits
+    label: int

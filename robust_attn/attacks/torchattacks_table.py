@@ -89,7 +89,5 @@ def checked_name(name: str) -> str:
         return name
     suitable = f"suitable are {', '.join(SUITABLE)}"
     if name in UNSUITABLE:
-        raise UserError(
-            f"attack.name={name} of torchattacks cannot attack a layer, because {UNSUITABLE[name]}; {suitable}."
-        )
+        raise UserError(f"{name} of torchattacks cannot attack a layer, because {UNSUITABLE[name]}; {suitable}.")
     raise UserError(f"torchattacks has no attack {name!r}; {suitable}.")

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from robust_attn.attacks.attack import Attack
 from robust_attn.attacks.discrete import RepeatTokens
-from robust_attn.attacks.mass_split import Masses
+from robust_attn.attacks.mass_split import Masses, MassSplit
+from robust_attn.attacks.move import Move
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import BUDGETS, Wasserstein
 from robust_attn.pipeline import generator_for
@@ -19,12 +21,10 @@ from robust_attn.soundness.comparison import CERTIFICATE, Checked, Comparison, t
 from robust_attn.soundness.numbers import budget_of, options_of
 from robust_attn.soundness.recorded import compared, reason_of
 from robust_attn.soundness.strike import strike
-from robust_attn.through.attack import MoveThrough, ThroughAttack
 from robust_attn.through.classifier import TextClassifier
 from robust_attn.through.records import LAYERS, ThroughModel
 from robust_attn.through.repeat import LAYERS as REPEAT_LAYERS
 from robust_attn.through.repeat import RepeatTask
-from robust_attn.through.split import SplitThrough
 from robust_attn.through.victim import Victim
 
 SIZES = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 30}
@@ -41,7 +41,7 @@ def through_checked(case: Case) -> Checked:
     victim = Victim.of(reader, reader.measure(ids))
     task = ThroughModel(_attack(case), budget_of(case, victim.base), accuracy=COARSE)
     records = list(task.records(reader, ids, range(len(reader.model.attached)), options_of(case), seed=case.seed))
-    found = task.attack.strongest(victim, task.budget, generator_for(case.seed, "through", 0))
+    found = victim.strongest(task.attack, task.budget, generator_for(case.seed, "through", 0))
     arriving = reader.trace(found.base).inputs
     return together(
         _layer_checked(case, reader, entry, arriving[entry["layer"]]) for entry in records if entry["task"] == LAYERS
@@ -62,7 +62,7 @@ def _layer_checked(case: Case, reader: TextClassifier, entry: Mapping[str, Any],
 def repeat_checked(case: Case) -> Checked:
     """`RepeatTask`: at every layer the text with repetitions, and slivers within the W2 distance that it came from."""
     reader, ids = _classifier(case), _ids(case)
-    task = RepeatTask(RepeatTokens(REPEATS, REPEATS), MoveThrough(1, 0))
+    task = RepeatTask(RepeatTokens(REPEATS, REPEATS), Move(1, 0))
     clean = reader.trace(reader.measure(ids))
     layers = range(len(reader.model.attached))
     return together(
@@ -122,11 +122,11 @@ def _ids(case: Case) -> torch.Tensor:
     return torch.randint(0, SIZES["vocab_size"], (1, case.tokens), generator=generator_for(case.seed, "ids"))
 
 
-def _attack(case: Case) -> ThroughAttack:
+def _attack(case: Case) -> Attack:
     match case.attack:
         case "mass_split":
-            return SplitThrough(2, STEPS, 0)
+            return MassSplit(2, STEPS, 0)
         case "sliver":
-            return SplitThrough(2, STEPS, 0, Masses.SLIVER)
+            return MassSplit(2, STEPS, 0, masses=Masses.SLIVER)
         case _:
-            return MoveThrough(STEPS, 0)
+            return Move(STEPS, 0)

@@ -33,6 +33,11 @@ class Classifier(ABC):
 
     model: AttentionModel
 
+    @property
+    def image(self) -> tuple[int, int, int] | None:
+        """Channels, height and width of the images whose pixels are the points, None where they are no pixels."""
+        return None
+
     @abstractmethod
     def measure(self, batch: Tensor) -> TokenMeasure:
         """The input points of a batch of token ids or of pixel values, with equal masses."""
@@ -120,8 +125,8 @@ class ImageClassifier(Classifier):
     head: nn.Module
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height, width."""
+    def image(self) -> tuple[int, int, int]:
+        """Of the model."""
         assert self.model.image_shape is not None
         return self.model.image_shape
 
@@ -131,9 +136,9 @@ class ImageClassifier(Classifier):
 
     def logits(self, measure: TokenMeasure) -> Float[Tensor, "samples classes"]:
         """The head's logits of the class token; a ViT reads an image as it is, so all masses must be equal."""
-        if not measure.is_uniform or measure.length != self.shape[1] * self.shape[2]:
+        if not measure.is_uniform or measure.length != self.image[1] * self.image[2]:
             raise UserError(f"{self.model.name} reads whole images: mass can be split between tokens, not pixels.")
-        pixels = measure.points.transpose(1, 2).reshape(-1, *self.shape)
+        pixels = measure.points.transpose(1, 2).reshape(-1, *self.image)
         hidden: Tensor = self.model.module(pixels).last_hidden_state
         logits: Tensor = self.head(hidden[:, 0])
         return logits

@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
-from robust_attn.attacks.attack import AttackResult
+from robust_attn.attacks.attack import Attack, AttackResult
 from robust_attn.budget import Budget
 from robust_attn.certificates.layer import certify_batch
 from robust_attn.models.selfcheck import relative_difference
 from robust_attn.observation import observe
 from robust_attn.pipeline import CertificateOptions, LayerJob, generator_for, layer_estimate
 from robust_attn.record import SCHEMA, Subject, finite, record
-from robust_attn.through.attack import ThroughAttack
 from robust_attn.through.classifier import Classifier, Trace
 from robust_attn.through.flip import Flip, smallest_flip
 from robust_attn.through.victim import Perturbed, Victim
@@ -31,7 +30,7 @@ AGREEMENT = 1e-6
 class ThroughModel:
     """Attack every sample within the budget, watch all layers, and look for the radius that flips its prediction."""
 
-    attack: ThroughAttack
+    attack: Attack
     budget: Budget
     accuracy: float = 0.05
 
@@ -47,7 +46,7 @@ class ThroughModel:
         """For each sample one record of the prediction and one of every layer."""
         for sample in range(len(batch)):
             victim = Victim.of(classifier, classifier.measure(batch[sample : sample + 1]))
-            found = self.attack.strongest(victim, self.budget, generator_for(seed, "through", sample))
+            found = victim.strongest(self.attack, self.budget, generator_for(seed, "through", sample))
             yield {
                 **heading(victim, sample, None, PREDICTION),
                 **prediction_fields(victim, found),
@@ -85,15 +84,13 @@ class ThroughModel:
             "radii_tried": flip.tried + (0 if alone is None else moving.tried),
         }
 
-    def flip(
-        self, attack: ThroughAttack, victim: Victim, generator: torch.Generator, known: Perturbed | None = None
-    ) -> Flip:
+    def flip(self, attack: Attack, victim: Victim, generator: torch.Generator, known: Perturbed | None = None) -> Flip:
         """Up to displacements as large as the input itself; never above one that is known."""
         largest = float(self.budget.norm(victim.base.points, victim.base))
 
         def flip_at(radius: float, known: Perturbed | None) -> Perturbed | None:
             budget = type(self.budget)(radius, self.budget.support)
-            tries = attack.candidates(victim, budget, generator, known)
+            tries = victim.candidates(attack, budget, generator, known)
             return next((found for found in tries if found.flipped), None)
 
         start = self.budget.radius if self.budget.radius > 0 else largest / 100

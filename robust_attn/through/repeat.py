@@ -10,6 +10,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from robust_attn.attacks.attack import Attack
 from robust_attn.attacks.discrete import RepeatTokens, Repetition, best_free_masses
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import evaluation_error
@@ -18,7 +19,6 @@ from robust_attn.certificates.layer import certify_measures, verdict
 from robust_attn.observation import wasserstein_distance
 from robust_attn.pipeline import generator_for
 from robust_attn.record import bound_fields, finite
-from robust_attn.through.attack import ThroughAttack
 from robust_attn.through.classifier import TextClassifier, Trace
 from robust_attn.through.records import heading
 from robust_attn.through.victim import Perturbed, Victim
@@ -33,7 +33,7 @@ class RepeatTask:
     """Repeat tokens of every sample; `continuous` attacks with the W2 distance that the best text has."""
 
     repeat: RepeatTokens
-    continuous: ThroughAttack
+    continuous: Attack
 
     def records(
         self, classifier: TextClassifier, batch: Int[Tensor, "samples n"], layers: Sequence[int], *, seed: int
@@ -54,7 +54,7 @@ class RepeatTask:
         classifier = victim.classifier
         typed = classifier.measure(best.ids[None])
         budget = Wasserstein(uniform_distance(victim.base.points[0], typed.points[0]))
-        found = self.continuous.strongest(victim, budget, generator_for(seed, "repeat", sample))
+        found = victim.strongest(self.continuous, budget, generator_for(seed, "repeat", sample))
         clean, read = classifier.trace(victim.base), classifier.trace(typed)
         continuous = _Continuous(classifier.trace(found.base), classifier.trace(found.measure), found)
         for layer in layers:

@@ -1,24 +1,23 @@
-"""One input of a classifier under attack: its loss as something to climb, and what a displacement makes of it."""
+"""One input of a classifier under attack: its loss as a target, and what a proposal makes of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from robust_attn.attacks.ascent import Objective
-from robust_attn.attacks.classifier_loss import loss_objective
+from robust_attn.attacks.attack import Attack
+from robust_attn.attacks.model_loss import ModelLoss
+from robust_attn.attacks.target import Proposal
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.budget import Budget
-from robust_attn.observation import BudgetExceededError
+from robust_attn.budget import Budget, Wasserstein
+from robust_attn.observation import moved_inside
 from robust_attn.through.classifier import Classifier
 from robust_attn.types import UserError
-
-UNCHANGED = 1e-6
-"""Largest relative difference of logits that counts as none where tokens are only written as several atoms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,26 +75,35 @@ class Victim:
         with torch.no_grad():
             return cls(classifier, base, int(classifier.logits(base).argmax(-1)))
 
-    def objective(self, base: TokenMeasure) -> Objective:
-        """The loss at displacements of `base`, which is the clean input perhaps written with more atoms."""
-        return loss_objective(self.classifier.logits, base, torch.tensor([self.label]))
+    def target(self, known: Proposal | None = None) -> ModelLoss:
+        """The loss of the label."""
+        reader, label = self.classifier, torch.tensor([self.label])
+        return ModelLoss(reader.logits, self.base, label, image=reader.image, called=reader.model.name, known=known)
 
-    def perturbed(self, base: TokenMeasure, displacement: Float[Tensor, "1 atoms d"], budget: Budget) -> Perturbed:
-        """The displacement projected into the budget, checked, and read by the classifier. Attacks are not trusted."""
-        inside = budget.project(displacement, base)
-        if not bool(budget.contains(inside, base).all()):
-            raise BudgetExceededError(f"the projected displacement exceeds the {budget.kind} budget {budget.radius}")
-        measure = base.with_points(base.points + inside)
-        with torch.no_grad():
-            return Perturbed(base, measure, self.classifier.logits(measure), self.label, budget.radius)
+    def strongest(self, attack: Attack, budget: Budget, generator: torch.Generator) -> Perturbed:
+        """What the attack proposes."""
+        _refuse_incomparable(attack, budget)
+        return self.read(attack.propose(self.target(), budget, generator), budget)
 
-    def refuse_unless_unchanged(self, base: TokenMeasure) -> None:
-        """The clean input written with more atoms must be the same input to the classifier."""
+    def candidates(
+        self, attack: Attack, budget: Budget, generator: torch.Generator, known: Perturbed | None = None
+    ) -> Iterator[Perturbed]:
+        """All that it may propose, computed as they are asked for; `known` is from a larger budget."""
+        _refuse_incomparable(attack, budget)
+        start = None
+        if known is not None:
+            start = Proposal(known.base, known.measure.points, budget=replace(budget, radius=known.radius))
+        for proposal in attack.candidates(self.target(start), budget, generator):
+            yield self.read(proposal, budget)
+
+    def read(self, proposal: Proposal, budget: Budget) -> Perturbed:
+        """The proposal projected into its budget, checked, and read by the classifier. Attacks are not trusted."""
+        kept = budget if proposal.budget is None else proposal.budget
+        measure = moved_inside(proposal.base, proposal.points, kept)
         with torch.no_grad():
-            before, after = self.classifier.logits(self.base), self.classifier.logits(base)
-        difference = float((after - before).abs().max() / before.abs().max())
-        if not difference <= UNCHANGED:
-            raise UserError(
-                f"{self.classifier.model.name} notices when tokens are only written as several atoms (logits change by "
-                f"{difference:.1e} relative), so mass cannot be split in it."
-            )
+            return Perturbed(proposal.base, measure, self.classifier.logits(measure), self.label, kept.radius)
+
+
+def _refuse_incomparable(attack: Attack, budget: Budget) -> None:
+    if attack.copies > 1 and not isinstance(budget, Wasserstein):
+        raise UserError(f"Parts of a token share its budget in budget=wasserstein alone, not in {budget.kind}.")

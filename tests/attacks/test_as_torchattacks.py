@@ -128,7 +128,7 @@ def test_splitting_wins_where_moving_can_do_nothing():
 
 def test_a_classifier_that_sees_places_is_refused():
     _, inputs, labels = case()
-    with pytest.raises(UserError, match="notices when every token is written twice"):
+    with pytest.raises(UserError, match="the classifier notices when tokens are only written"):
         MassSplitAttack(PositionalClassifier(), radius=0.3)(inputs, labels)
     with pytest.raises(UserError, match="copies must be at least 1"):
         MassSplitAttack(AttentionClassifier(), copies=0)

@@ -1,10 +1,14 @@
 import pytest
 import torch
 
-from robust_attn.attacks.ascent import ascend, ascend_all
+from robust_attn.attacks.ascent import ascend, ascend_all, output_change
 from robust_attn.budget import BUDGETS, Wasserstein
 from robust_attn.spectral.lipschitz import local_lipschitz
 from tests.cases import CASES, Case, generator, random_layer, random_measure
+
+
+def at(layer, budget):
+    return lambda many: output_change(layer, many, budget)
 
 
 @pytest.mark.parametrize("case", CASES[::6], ids=str)
@@ -31,7 +35,7 @@ def test_small_radius_reaches_the_local_constant_from_a_random_start():
 def test_the_order_of_starts_keeps_the_best():
     layer, measure, budget = random_layer(Case(), generator(0)), random_measure(Case(), generator(1)), Wasserstein(0.5)
     starts = torch.stack([budget.sample(measure, generator(seed)) for seed in range(5)])
-    best = ascend_all(layer, measure, budget, starts, steps=20)
+    best = ascend_all(at(layer, budget), measure, budget, starts, steps=20)
     for start in starts:
         assert (best.output_change >= ascend(layer, measure, budget, start, steps=0).output_change).all()
 
@@ -44,5 +48,7 @@ def test_a_start_that_is_no_number_begins_at_the_tokens_and_harms_no_other():
     broken[0, 1, 2] = torch.nan
     found = ascend(layer, measure, budget, broken, steps=5)
     assert torch.isfinite(found.displacement).all()
-    both = ascend_all(layer, measure, budget, torch.stack((broken, good)), steps=5)
-    assert (both.output_change >= ascend_all(layer, measure, budget, good[None], steps=5).output_change * 0.999).all()
+    both = ascend_all(at(layer, budget), measure, budget, torch.stack((broken, good)), steps=5)
+    assert (
+        both.output_change >= ascend_all(at(layer, budget), measure, budget, good[None], steps=5).output_change * 0.999
+    ).all()

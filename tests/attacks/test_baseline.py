@@ -1,8 +1,20 @@
+from typing import ClassVar
+
 import torch
 
 from robust_attn.attacks.baseline import NoAttack, RandomMove
 from robust_attn.budget import Wasserstein
+from tests.attacks.laws import KINDS, TARGETS, AttackLaws
 from tests.cases import Case, generator, random_layer, random_measure
+
+
+class TestRandomMove(AttackLaws):
+    attack = RandomMove(4)
+
+
+class TestNoAttack(AttackLaws):
+    attack = NoAttack()
+    weak: ClassVar = {(name, kind) for name in TARGETS for kind in KINDS}
 
 
 def test_no_attack_changes_nothing():

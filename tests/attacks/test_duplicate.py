@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import pytest
 import torch
 
@@ -7,7 +9,14 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Frobenius, Wasserstein
 from robust_attn.certificates.layer import certify_measures
 from robust_attn.types import UserError
+from tests.attacks.laws import KINDS, AttackLaws
 from tests.cases import Case, generator, one_sample, random_layer, random_measure, scalar_measure
+
+
+class TestDuplicate(AttackLaws):
+    attack = Duplicate(2)
+    refused: ClassVar = {("layer", "frobenius"), ("layer", "per_token"), *(("loss", kind) for kind in KINDS)}
+    weak: ClassVar = {("layer", "wasserstein")}
 
 
 def test_the_parts_of_a_repetition_by_hand():
@@ -50,7 +59,7 @@ def test_layers_with_positions_are_refused(case):
 
 
 def test_no_repetition_is_refused():
-    with pytest.raises(UserError, match="at least 1, got 0"):
+    with pytest.raises(UserError, match="repeats must be at least 1, got 0"):
         Duplicate(0)
 
 

@@ -1,10 +1,30 @@
-import pytest
+from typing import ClassVar
 
-from robust_attn.attacks.mass_split import MassSplit
+import pytest
+import torch
+
+from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.move import Move
 from robust_attn.budget import Wasserstein
 from robust_attn.types import UserError
+from tests.attacks.laws import AttackLaws, reached, target_of
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
+
+UNEQUAL = {(name, kind) for name in ("layer", "loss") for kind in ("frobenius", "per_token")}
+
+
+class TestEqualParts(AttackLaws):
+    attack = MassSplit(2, 6)
+
+
+class TestSomeTokens(AttackLaws):
+    attack = MassSplit(3, 6, tokens=2)
+    refused: ClassVar = UNEQUAL | {("loss", "wasserstein")}
+
+
+class TestSlivers(AttackLaws):
+    attack = MassSplit(steps=6, masses=Masses.SLIVER)
+    refused: ClassVar = UNEQUAL
 
 
 @pytest.mark.parametrize(
@@ -29,6 +49,19 @@ def test_never_weaker_than_moving(case, radius):
     split = MassSplit(3, 10)(layer, measure, budget, generator=generator(2)).observation
     assert (split.output_change >= moved * (1 - 1e-9)).all()
     assert split.base.length == 3 * measure.length
+
+
+@pytest.mark.parametrize("masses", list(Masses))
+def test_never_weaker_than_moving_on_a_loss(masses):
+    target, budget, attack = target_of("loss"), Wasserstein(0.3), MassSplit(2, 6, masses=masses)
+    tried = list(attack.candidates(target, budget, generator(0)))
+    assert {found.base.length for found in tried} == {4, 8}
+    moved = attack.moving.propose(target, budget, generator(0))
+    split = attack.propose(target, budget, generator(0))
+    assert (reached(split, "loss", "wasserstein") >= reached(moved, "loss", "wasserstein") * (1 - 1e-12)).all()
+    for found in tried:
+        assert bool(budget.contains(found.displacement, found.base).all())
+        torch.testing.assert_close(found.base.masses.sum(-1), torch.ones(2).double())
 
 
 def test_no_copies_are_refused():

@@ -1,11 +1,23 @@
+from typing import ClassVar
+
 import pytest
-import torch
 
 from robust_attn.attacks.baseline import RandomMove
 from robust_attn.attacks.move import Linear, Move
 from robust_attn.budget import BUDGETS, Wasserstein
 from robust_attn.spectral.lipschitz import local_lipschitz
+from tests.attacks.laws import KINDS, AttackLaws
 from tests.cases import CASES, generator, random_layer, random_measure
+
+
+class TestMove(AttackLaws):
+    attack = Move(6)
+
+
+class TestLinear(AttackLaws):
+    attack = Linear()
+    refused: ClassVar = {("loss", kind) for kind in KINDS}
+    weak: ClassVar = {("layer", "per_token")}
 
 
 @pytest.mark.parametrize("case", CASES[::5], ids=str)
@@ -27,9 +39,3 @@ def test_tiny_radius_attains_the_exact_local_constant(case):
     gain = Move(20)(layer, measure, Wasserstein(1e-6), generator=generator(2)).observation.gain
     exact = local_lipschitz(layer, measure).lower
     assert (gain >= 0.999 * exact).all()
-
-
-def test_same_seed_same_attack():
-    layer, measure = random_layer(CASES[0], generator(0)), random_measure(CASES[0], generator(1))
-    first, second = (Move()(layer, measure, Wasserstein(0.1), generator=generator(5)).measure.points for _ in range(2))
-    assert torch.equal(first, second)

@@ -1,17 +1,21 @@
 """Every suitable attack of torchattacks runs on a layer, stays in the budget, and does something."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import torch
 
 from robust_attn.attacks.baseline import RandomMove
 from robust_attn.attacks.move import Move
-from robust_attn.attacks.torchattacks_bridge import Torchattack, change_logits
+from robust_attn.attacks.output_change import OutputChange, change_logits
+from robust_attn.attacks.torchattacks_bridge import Torchattack
 from robust_attn.attacks.torchattacks_table import SUITABLE, Ball
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Frobenius, PerToken, Wasserstein
 from robust_attn.observation import observe
 from robust_attn.types import UserError
+from tests.attacks.laws import AttackLaws
 from tests.cases import Case, generator, random_layer, random_measure, scalar_layer, scalar_measure
 
 BUDGETS = {"wasserstein": Wasserstein(0.1), "frobenius": Frobenius(0.1), "per_token": PerToken(0.1)}
@@ -24,11 +28,16 @@ def case(masses: str = "uniform"):
     return random_layer(Case(masses=masses), g), random_measure(Case(masses=masses), g)
 
 
+class TestTorchattack(AttackLaws):
+    attack = Torchattack("PGDL2", steps=6)
+    weak: ClassVar = {("layer", "per_token"), ("loss", "per_token")}
+
+
 @pytest.mark.parametrize("name", SUITABLE)
 def test_every_suitable_attack_runs_and_stays_in_every_budget(name):
     layer, measure = case("padded")
     for budget in BUDGETS.values():
-        proposed = Torchattack(name, steps=2).propose(layer, measure, budget, generator(1))
+        proposed = Torchattack(name, steps=2).propose(OutputChange(layer, measure), budget, generator(1))
         moved = proposed.points - measure.points
         assert bool(torch.isfinite(moved).all())
         if name != "GN":  # noise has no bound of its own: the framework projects it
@@ -66,7 +75,7 @@ def test_same_seed_same_result_and_the_global_generators_are_left_alone(name):
     np.random.seed(5)
     before, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()
     results = [
-        Torchattack(name, steps=3).propose(layer, measure, Wasserstein(0.1), generator(seed)).points
+        Torchattack(name, steps=3).propose(OutputChange(layer, measure), Wasserstein(0.1), generator(seed)).points
         for seed in (1, 1, 2)
     ]
     assert torch.equal(results[0], results[1])
@@ -79,7 +88,7 @@ def test_gradients_are_counted():
     """VMIFGSM looks at five neighbours of every iterate: six gradients a step."""
     layer, measure = case()
     spent = {
-        name: Torchattack(name, steps=7).propose(layer, measure, Frobenius(0.1), generator(0)).gradients
+        name: Torchattack(name, steps=7)(layer, measure, Frobenius(0.1), generator=generator(0)).gradients
         for name in ("PGDL2", "VMIFGSM", "FGSM", "GN")
     }
     assert spent == {"PGDL2": 7, "VMIFGSM": 42, "FGSM": 1, "GN": 0}
@@ -94,7 +103,7 @@ def test_one_sample_without_a_batch_axis():
 
 def test_a_radius_of_zero_moves_nothing():
     layer, measure = case()
-    found = Torchattack("MIFGSM", steps=2).propose(layer, measure, Frobenius(0.0), generator(0))
+    found = Torchattack("MIFGSM", steps=2).propose(OutputChange(layer, measure), Frobenius(0.0), generator(0))
     assert torch.equal(found.points, measure.points)
 
 
@@ -124,7 +133,7 @@ def test_a_layer_that_is_constant_cannot_be_moved():
 def test_wrong_settings():
     with pytest.raises(UserError, match="no attack 'PGDL3'"):
         Torchattack("PGDL3")
-    with pytest.raises(UserError, match="step_size must be a finite number above zero, got 0"):
+    with pytest.raises(UserError, match="step_size must be above 0, got 0"):
         Torchattack("PGD", step_size=0.0)
 
 

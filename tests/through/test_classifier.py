@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from robust_attn.attacks.copies import cut
+from robust_attn.attacks.model_loss import with_slivers
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.models import load_model
 from robust_attn.models.injection import injection_classifier
 from robust_attn.through.classifier import ImageClassifier, TextClassifier, classifier_of
-from robust_attn.through.split import with_slivers
 from robust_attn.types import UserError
 from tests.through.cases import ids, image_classifier, pixels, text_classifier
 

@@ -5,13 +5,12 @@ import json
 import pytest
 import torch
 
-from robust_attn.attacks.mass_split import Masses
-from robust_attn.attacks.torchattacks_bridge import Recipe
+from robust_attn.attacks.mass_split import Masses, MassSplit
+from robust_attn.attacks.move import Move
+from robust_attn.attacks.torchattacks_bridge import Torchattack
 from robust_attn.budget import Frobenius, PerToken, Wasserstein
 from robust_attn.pipeline import CertificateOptions
-from robust_attn.through.attack import MoveThrough, TorchattacksThrough
 from robust_attn.through.records import LAYERS, PREDICTION, ThroughModel
-from robust_attn.through.split import SplitThrough
 from robust_attn.through.victim import Victim
 from tests.through.cases import ids, image_classifier, pixels, text_classifier
 
@@ -26,11 +25,11 @@ def records(attack, budget, reader=text_classifier, batch=ids, layers=(0, 1)):
 @pytest.mark.parametrize(
     ("attack", "budget"),
     [
-        (MoveThrough(2, 0), Wasserstein(1e-4)),
-        (MoveThrough(2, 0), Frobenius(1e-4)),
-        (MoveThrough(2, 0), PerToken(1e-4)),
-        (SplitThrough(2, 2, 0), Wasserstein(1e-4)),
-        (TorchattacksThrough(Recipe("PGDL2", 3)), Wasserstein(1e-4)),
+        (Move(2, 0), Wasserstein(1e-4)),
+        (Move(2, 0), Frobenius(1e-4)),
+        (Move(2, 0), PerToken(1e-4)),
+        (MassSplit(2, 2, 0), Wasserstein(1e-4)),
+        (Torchattack("PGDL2", 3), Wasserstein(1e-4)),
     ],
 )
 def test_small_changes_are_certified_at_every_layer(attack, budget):
@@ -48,9 +47,9 @@ def test_small_changes_are_certified_at_every_layer(attack, budget):
 
 def test_the_change_that_leaves_is_what_the_model_itself_computes():
     """Recomputed by hand from two passes of the model for the same perturbation."""
-    reader, budget, attack = text_classifier(), Wasserstein(0.05), MoveThrough(2, 0)
+    reader, budget, attack = text_classifier(), Wasserstein(0.05), Move(2, 0)
     victim = Victim.of(reader, reader.measure(ids()[:1]))
-    moved = attack.strongest(victim, budget, torch.Generator().manual_seed(0))
+    moved = victim.strongest(attack, budget, torch.Generator().manual_seed(0))
     clean, after = reader.trace(moved.base), reader.trace(moved.measure)
     found = [record for record in records(attack, budget) if record["task"] == LAYERS and record["sample"] == 0]
     for layer, record in enumerate(found):
@@ -67,8 +66,8 @@ def test_the_change_that_leaves_is_what_the_model_itself_computes():
 
 @pytest.mark.parametrize("masses", list(Masses))
 def test_flips_are_found_and_splitting_never_needs_more(masses):
-    (split,) = records(SplitThrough(2, 6, 0, masses), Wasserstein(0.2), layers=())
-    (move,) = records(MoveThrough(6, 0), Wasserstein(0.2), layers=())
+    (split,) = records(MassSplit(2, 6, 0, masses=masses), Wasserstein(0.2), layers=())
+    (move,) = records(Move(6, 0), Wasserstein(0.2), layers=())
     assert split["flip_radius_moving"] == move["flip_radius"]
     assert move["flip_radius"] is not None
     assert split["flip_radius"] <= move["flip_radius"]
@@ -78,7 +77,7 @@ def test_flips_are_found_and_splitting_never_needs_more(masses):
 
 def test_a_flip_is_real():
     """The input found at the flip radius is in that budget, and the classifier gives it another class."""
-    reader, task = text_classifier(), ThroughModel(MoveThrough(8, 0), Wasserstein(0.2))
+    reader, task = text_classifier(), ThroughModel(Move(8, 0), Wasserstein(0.2))
     victim = Victim.of(reader, reader.measure(ids()[:1]))
     flip = task.flip(task.attack, victim, torch.Generator().manual_seed(0))
     assert flip.found is not None
@@ -87,7 +86,7 @@ def test_a_flip_is_real():
 
 
 def test_pixels_of_an_image():
-    found = records(TorchattacksThrough(Recipe("PGD", 3)), PerToken(0.05), image_classifier, pixels)
+    found = records(Torchattack("PGD", 3), PerToken(0.05), image_classifier, pixels)
     assert [record["task"] for record in found] == [PREDICTION, LAYERS, LAYERS]
     assert {record["attack"] for record in found} == {"PGD"}
     assert {record["verdict"] for record in found if record["task"] == LAYERS} <= {"HOLDS", "VACUOUS"}
@@ -95,6 +94,6 @@ def test_pixels_of_an_image():
 
 
 def test_a_radius_of_zero_changes_nothing_and_still_finds_the_flip():
-    found = records(MoveThrough(2, 0), Wasserstein(0.0), layers=(0,))
+    found = records(Move(2, 0), Wasserstein(0.0), layers=(0,))
     assert {record["observed"]["output_change"] for record in found if record["task"] == LAYERS} == {0.0}
     assert all(record["flip_radius"] for record in found if record["task"] == PREDICTION)

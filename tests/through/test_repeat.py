@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from robust_attn.attacks.discrete import RepeatTokens
-from robust_attn.through.attack import MoveThrough
+from robust_attn.attacks.move import Move
 from robust_attn.through.repeat import LAYERS, REPEATS, RepeatTask, uniform_distance
 from tests.through.cases import ids, text_classifier
 
@@ -21,7 +21,7 @@ def test_distance_between_measures_of_different_sizes_by_hand():
 
 def test_records_of_every_repetition_and_of_every_layer():
     reader, batch = text_classifier(), ids(1, 4)
-    task = RepeatTask(RepeatTokens(2, 2), MoveThrough(2, 0))
+    task = RepeatTask(RepeatTokens(2, 2), Move(2, 0))
     found = list(task.records(reader, batch, [0, 1], seed=0))
     json.dumps(found, allow_nan=False)
     assert [record["task"] for record in found] == [REPEATS, REPEATS, LAYERS, LAYERS]
@@ -40,7 +40,7 @@ def test_records_of_every_repetition_and_of_every_layer():
 
 def test_the_typed_text_is_what_was_read():
     reader, batch = text_classifier(), ids(1, 4)
-    task = RepeatTask(RepeatTokens(1, 9), MoveThrough(1, 0))
+    task = RepeatTask(RepeatTokens(1, 9), Move(1, 0))
     record = next(iter(task.records(reader, batch, [0], seed=0)))
     place = record["place"]
     typed = torch.cat((batch[0, : place + 1], batch[0, place:]))

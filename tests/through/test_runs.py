@@ -2,12 +2,11 @@
 
 import pytest
 
-from robust_attn.attacks.mass_split import Masses
-from robust_attn.attacks.torchattacks_bridge import Recipe, Torchattack
-from robust_attn.build import attack_from, through_from
+from robust_attn.attacks.mass_split import Masses, MassSplit
+from robust_attn.attacks.move import Move
+from robust_attn.attacks.torchattacks_bridge import Torchattack
+from robust_attn.build import attack_from
 from robust_attn.config import settings_from
-from robust_attn.through.attack import MoveThrough, TorchattacksThrough
-from robust_attn.through.split import SplitThrough
 from robust_attn.types import ExitStatus, UserError
 from tests.composed import composed, run
 
@@ -73,6 +72,8 @@ def test_torchattacks_by_name_on_a_layer(budget, tmp_path):
         (("model=toy",), "toy of random:0 is not a classifier"),
         (("model=vit", "attack=move"), "attack=torchattacks"),
         (("model=vit", "attack=linear"), "move, mass_split or torchattacks, not by linear"),
+        (("model=injection", "attack=mass_split", "attack.tokens=3"), "leave attack.tokens at all, got 3"),
+        (("model=injection", "attack=mass_split", "budget=frobenius"), "budget=wasserstein alone, not in frobenius"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(overrides, words, tmp_path):
@@ -112,10 +113,7 @@ def test_wrong_settings_are_one_sentence(overrides, words):
 def test_settings_reach_their_attack():
     suite = {"suite": "torchattacks", "name": "PGD", "steps": 7, "step_size": 0.5}
     assert attack_from(suite) == Torchattack("PGD", 7, 0.5)
-    assert through_from(suite) == TorchattacksThrough(Recipe("PGD", 7, 0.5))
-    assert through_from({"name": "move", "steps": 7, "restarts": 2}) == MoveThrough(7, 2)
-    split = {"name": "mass_split", "copies": 2, "steps": 7, "restarts": 0}
-    assert through_from(split) == SplitThrough(2, 7, 0)
-    assert through_from({**split, "masses": "sliver"}) == SplitThrough(2, 7, 0, Masses.SLIVER)
-    with pytest.raises(UserError, match=r"leave attack\.tokens at all, got 3"):
-        through_from({**split, "tokens": 3})
+    assert attack_from({"name": "move", "steps": 7, "restarts": 2}) == Move(7, 2)
+    split = {"name": "mass_split", "copies": 2, "steps": 7, "restarts": 0, "tokens": "all"}
+    assert attack_from(split) == MassSplit(2, 7, 0)
+    assert attack_from({**split, "masses": "sliver"}) == MassSplit(2, 7, 0, masses=Masses.SLIVER)

@@ -3,9 +3,9 @@
 from rich.console import Console
 
 from robust_attn.attacks.discrete import RepeatTokens
+from robust_attn.attacks.move import Move
 from robust_attn.budget import Wasserstein
 from robust_attn.pipeline import CertificateOptions
-from robust_attn.through.attack import MoveThrough
 from robust_attn.through.records import ThroughModel
 from robust_attn.through.repeat import RepeatTask
 from robust_attn.through.tables import through_tables
@@ -21,7 +21,7 @@ def shown(records) -> str:
 
 
 def test_predictions_and_layers():
-    task = ThroughModel(MoveThrough(2, 0), Wasserstein(0.01), accuracy=0.5)
+    task = ThroughModel(Move(2, 0), Wasserstein(0.01), accuracy=0.5)
     records = list(task.records(text_classifier(), ids(1), [1], CertificateOptions(lanczos_steps=20), seed=0))
     text = shown(records)
     assert f"{records[0]['flip_radius']:.4g}" in text
@@ -31,7 +31,7 @@ def test_predictions_and_layers():
 
 
 def test_repetitions():
-    task = RepeatTask(RepeatTokens(1, 1), MoveThrough(1, 0))
+    task = RepeatTask(RepeatTokens(1, 1), Move(1, 0))
     records = list(task.records(text_classifier(), ids(1, 3), [0], seed=0))
     text = shown(records)
     assert f"{records[0]['loss']['typed']:.4g}" in text

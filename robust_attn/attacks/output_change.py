@@ -1,0 +1,145 @@
+"""How far a layer's output moves, as a target: what only a layer can tell an attack about where to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attacks.ascent import Ascent, Objective, ascend_all, output_change
+from robust_attn.attacks.copies import Split, antisymmetric_starts, cut, equal_parts, query_blocks
+from robust_attn.attacks.head_starts import divided_starts
+from robust_attn.attacks.settings import MassSplitSettings
+from robust_attn.attacks.sliver import best_sliver
+from robust_attn.attacks.starts import STARTING_GRADIENTS, move_starts, nearly_linear, strongest
+from robust_attn.attacks.target import Proposal, Starts, Steps, Target, Values, supported
+from robust_attn.attacks.torchattacks_box import Boxed, BudgetBox, Logits
+from robust_attn.attacks.torchattacks_table import CLASSES, Suited
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.budget import Budget
+
+NUDGE = 1e-3
+"""How far beside the tokens the change is looked at where an attack starts at the tokens, as a part of the budget."""
+SMALLEST_CHANGE = 1e-12
+"""Logit of `unchanged` for attacks that must fool: any change beyond rounding has a larger one."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OutputChange(Target):
+    """The change of a layer's output in the norm of the budget. All starts of all samples are followed together."""
+
+    layer: AttentionLayer
+    measure: TokenMeasure
+    steps: Steps = field(default_factory=Steps)
+    splits_hold_moves: ClassVar[bool] = True
+
+    def objective(self, base: TokenMeasure, budget: Budget) -> Objective:
+        """The output change and its gradient."""
+        return self.counted(output_change(self.layer, base, budget))
+
+    def values(self, base: TokenMeasure, budget: Budget) -> Values:
+        """The output change."""
+        reference = self.layer(base)
+        return lambda field: budget.norm(self.layer(base.with_points(base.points + field)) - reference, base)
+
+    def moves(self, budget: Budget, generator: torch.Generator, *, random: int) -> Iterator[Starts]:
+        """Singular directions, single tokens, random ones, and divided heads.
+
+        Where the budget is so small that all of them act as the derivative says, only the two best.
+        """
+        layer, measure = self.layer, self.measure
+        starts = move_starts(layer, measure, budget, generator, random=random)
+        self.steps.add(STARTING_GRADIENTS)
+        if nearly_linear(layer, measure, budget, starts):
+            starts = strongest(layer, measure, budget, starts, 2)
+        else:
+            starts = torch.cat((starts, divided_starts(layer, measure, budget, generator)))
+        yield Starts(measure, budget, starts)
+
+    def for_splitting(self, way: MassSplitSettings, budget: Budget) -> tuple[Target, Budget]:
+        """Slivers in float64; they stay in the support, by default a sample's largest token norm, and so do moves."""
+        if not way.slivers:
+            return self, budget
+        layer, measure = self.layer.to(torch.float64), self.measure.to(torch.float64)
+        return OutputChange(layer, measure, self.steps), supported(budget)
+
+    def splits(
+        self, way: MassSplitSettings, moved: Proposal, budget: Budget, generator: torch.Generator
+    ) -> Iterator[Starts]:
+        """The move with the parts together, parts apart, and random ones."""
+        split, apart = (self._slivers if way.slivers else self._equal)(way, budget, generator)
+        together = budget.project(split.lifted(moved.displacement), split.base)
+        random = [budget.sample(split.base, generator)[None] for _ in range(way.restarts)]
+        starts = torch.cat([together[None], apart, *random])
+        if nearly_linear(self.layer, split.base, budget, starts):
+            starts = strongest(self.layer, split.base, budget, starts, 2)
+        yield Starts(split.base, budget, starts)
+
+    def ascents(self, starts: Starts, *, steps: int) -> Iterator[Ascent]:
+        """One of all starts."""
+        base, budget = starts.base, starts.budget
+        yield ascend_all(lambda many: self.objective(many, budget), base, budget, starts.fields, steps=steps)
+
+    def boxed(self, index: int, budget: Budget, suited: Suited, generator: torch.Generator) -> Boxed:
+        """The change as a logit of a stand-in classifier; the label is `unchanged`."""
+        sample = self.measure.sample(index)
+        return Boxed(BudgetBox(sample, budget), change_logits(self.layer, sample, budget, suited, generator), 0)
+
+    def layer_for(self, attack: str) -> AttentionLayer:  # noqa: ARG002
+        """Itself."""
+        return self.layer
+
+    def _equal(
+        self, way: MassSplitSettings, budget: Budget, generator: torch.Generator
+    ) -> tuple[Split, Float[Tensor, "starts *batch atoms d"]]:
+        """Equal parts of all tokens or of the most influential ones, and how they first part."""
+        blocks, some = query_blocks(self.layer, self.measure, generator), way.some_tokens
+        chosen = None if some is None or some >= self.measure.length else blocks.gain.topk(some, dim=-1).indices
+        split = equal_parts(self.measure, way.copies, chosen)
+        if way.copies == 1:
+            return split, self.measure.points.new_zeros(0, *split.base.points.shape)
+        return split, antisymmetric_starts(split, budget, blocks)
+
+    def _slivers(
+        self, way: MassSplitSettings, budget: Budget, generator: torch.Generator
+    ) -> tuple[Split, Float[Tensor, "starts *batch atoms d"]]:
+        """The best sliver of each sample, cut, and its way."""
+        samples = [self.measure.sample(index) for index in range(self.measure.points.shape[0])]
+        found = [best_sliver(self.layer, each, budget, generator, lightest=way.lightest) for each in samples]
+        source = torch.tensor([sliver.source for sliver in found])
+        split = cut(self.measure, source, torch.tensor([sliver.mass for sliver in found], dtype=torch.float64))
+        sent = torch.zeros_like(split.base.points)
+        sent[:, -1] = torch.stack([sliver.place for sliver in found]) - split.base.points[:, -1]
+        return split, sent[None]
+
+
+def change_logits(
+    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, suited: Suited, generator: torch.Generator
+) -> Logits:
+    """Logits of (unchanged, changed, nothing, nothing) at points near one sample: `changed` is c / (1 + c).
+
+    c is the output change in the budget's norm over that of a random displacement, so every usual loss of the label
+    `unchanged` grows with it and none saturates. The logit of `unchanged` is 1, which is never reached, or next to
+    zero for attacks that must fool. The norm has no gradient at the tokens, so attacks that start there see the change
+    at points a little beside, the same all the time.
+    """
+    reference, aside = layer(measure), budget.sample(measure, generator)
+    scale = budget.norm(layer(measure.with_points(measure.points + aside)) - reference, measure)
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+    nudge = NUDGE * aside if suited.from_centre else torch.zeros_like(aside)
+
+    def logits(points: Float[Tensor, "samples n d"]) -> Float[Tensor, "samples classes"]:
+        masses, positions = (part.expand(points.shape[:-1]) for part in (measure.masses, measure.positions))
+        many = TokenMeasure(points + nudge, masses, positions)
+        change = budget.norm(layer(many) - reference, many) / scale
+        unchanged = torch.full_like(change, SMALLEST_CHANGE if suited.must_fool else 1.0)
+        nothing = [-torch.ones_like(change)] * (CLASSES - 2)
+        return torch.stack([unchanged, change / (1 + change), *nothing], dim=-1)
+
+    return logits
