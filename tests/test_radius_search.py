@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robust_attn.certificates import radius as radius_search
 from robust_attn.attacks.move import Move
 from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
+from robust_attn.certificates import radius as radius_search
 from robust_attn.certificates.layer import Certificate, certify_batch
 from robust_attn.certificates.radius import ACCURACY, CertifiedRadius, certified_radii, certified_radius, largest_radius
 from robust_attn.spectral.lipschitz import local_lipschitz
