@@ -22,14 +22,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from robust_attn.background import in_background, sigterm_interrupts, somebody_works
 from robust_attn.config import plain, register_schemas, settings_from
 from robust_attn.config.grammar import quoted, unreadable
-from robust_attn.run_folder import new_folder
-from robust_attn.run_name import run_name
-from robust_attn.sweep.objective import objective_of
-from robust_attn.sweep.outcomes import collect_outcomes, leave_outcome
-from robust_attn.sweep.request import (
+from robust_attn.runs.background import in_background, sigterm_interrupts, somebody_works
+from robust_attn.runs.folder import new_folder
+from robust_attn.runs.name import run_name
+from robust_attn.runs.sweep.objective import objective_of
+from robust_attn.runs.sweep.outcomes import collect_outcomes, leave_outcome
+from robust_attn.runs.sweep.request import (
     RESUMED,
     SWEEP_MARK,
     SweepRequest,
@@ -38,7 +38,7 @@ from robust_attn.sweep.request import (
     sweep_request,
     with_hydra_verbosity,
 )
-from robust_attn.sweep.resume import (
+from robust_attn.runs.sweep.resume import (
     Earlier,
     begin,
     earlier_runs,
@@ -49,7 +49,7 @@ from robust_attn.sweep.resume import (
     vacate,
     withdraw,
 )
-from robust_attn.sweep.threads import threads_per_job
+from robust_attn.runs.sweep.threads import threads_per_job
 from robust_attn.types import ExitStatus, Outcome, UserError
 
 TRACEBACK_VARIABLE = "ROBUST_ATTN_TRACEBACK"

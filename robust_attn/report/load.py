@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robust_attn.home import without_home
-from robust_attn.run_folder import ENVIRONMENT, INPUTS, RECORDS, SUMMARY
+from robust_attn.runs.folder import ENVIRONMENT, INPUTS, RECORDS, SUMMARY
+from robust_attn.runs.home import without_home
 from robust_attn.types import UserError
 
 

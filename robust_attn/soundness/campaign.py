@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from robust_attn.record import Subject, finite, heading, worst_verdict
-from robust_attn.run_folder import RECORDS
+from robust_attn.runs.folder import RECORDS
 from robust_attn.soundness.case import Case
 from robust_attn.soundness.check import check
 from robust_attn.soundness.comparison import CERTIFICATE, Checked, Comparison
