@@ -35,8 +35,8 @@ def users(package: str) -> set[str]:
     ("package", "allowed"),
     [
         ("wandb", {"runs/tracking/wandb_tracker.py"}),
-        ("hydra", {"cli.py", "config/settings.py"}),
-        ("omegaconf", {"cli.py", "config/schema.py", "config/settings.py"}),
+        ("hydra", {"cli.py", "config/places.py", "config/sentences.py", "config/settings.py"}),
+        ("omegaconf", {"cli.py", *(f"config/{name}.py" for name in ("places", "schema", "sentences", "settings"))}),
         ("ot", {"observation.py"}),
     ],
 )

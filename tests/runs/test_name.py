@@ -3,12 +3,10 @@
 import re
 
 import pytest
-from omegaconf import OmegaConf
 
 from robust_attn.build import STUDIES
 from robust_attn.config import schema
-from robust_attn.runs.name import ATTACKS_WHOLE_MODEL, STUDIES_OF_ONE_HEAD, run_name
-from robust_attn.runs.sweep.request import DEFAULT_SUBDIR
+from robust_attn.runs.name import ATTACKS_WHOLE_MODEL, STUDIES_OF_ONE_HEAD, run_name, settings_hash
 from tests.composed import composed
 
 NAMES = {
@@ -27,13 +25,13 @@ def test_a_folder_is_named_by_what_is_really_used(task):
     """A study of one head has neither a model nor an attack, and a certificate has no attack."""
     config = composed(f"task={task}", "model=toy", "attack=mass_split", return_hydra_config=True)
     assert re.fullmatch(rf"runs/\d{{4}}-\d\d-\d\d/\d\d-\d\d-\d\d-{NAMES[task]}", config.hydra.run.dir)
-    OmegaConf.update(config, "hydra.job.num", 3)
-    assert config.hydra.sweep.subdir == f"3-{NAMES[task]}"
+    assert re.fullmatch(rf"{NAMES[task]}-[0-9a-f]{{8}}", config.hydra.sweep.subdir)
 
 
-def test_a_resumed_sweep_names_its_jobs_in_the_same_way():
-    config = composed(return_hydra_config=True)
-    assert OmegaConf.to_container(config.hydra.sweep, resolve=False)["subdir"] == DEFAULT_SUBDIR
+def test_the_hash_of_settings_knows_no_order_but_every_value():
+    assert settings_hash({"a": 1, "b": [1, {"x": None}]}) == settings_hash({"b": [1, {"x": None}], "a": 1})
+    others = [{"a": 1}, {"a": 1.0}, {"a": "1"}, {"a": [1]}, {"b": 1}, {"a": None}, {"a": True}]
+    assert len({settings_hash(each) for each in others}) == len(others)
 
 
 def test_the_tasks_are_those_that_there_are():

@@ -27,14 +27,17 @@ KILLER = """
 import os, signal
 from pathlib import Path
 done, replace = Path(__file__).with_name("done"), Path.replace
+def second(job):
+    return "tokens=5" in (job / ".hydra" / "overrides.yaml").read_text()
 def fatal(path, target):
-    if Path(target).name == "environment.json" and path.parent.name.startswith("1-") and not done.exists():
+    if Path(target).name == "environment.json" and second(Path(target).parent) and not done.exists():
         done.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return replace(path, target)
 Path.replace = fatal
 """
-"""Python imports this at its start: the first that writes the environment of job 1 is gone, as if memory ran out."""
+"""Python imports this at its start: the first that writes the environment of the job with 5 tokens is gone, as if
+memory ran out."""
 
 
 def needs(plugin: str, extra: str) -> pytest.MarkDecorator:
@@ -61,7 +64,7 @@ def records(folder: Path) -> dict[str, bytes]:
 def basic(tmp_path_factory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("basic") / "sweep"
     assert sweep(folder, "tokens=4,5").returncode == 0
-    return {f"{2 * number}{name[1:]}": lines for number, (name, lines) in enumerate(sorted(records(folder).items()))}
+    return records(folder)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +105,24 @@ def test_resuming_in_parallel_runs_only_what_is_missing(tmp_path):
     parallel = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", f"sweep.resume={folder}")
     done = sweep(folder, "tokens=6,5,4", *parallel)
     assert done.returncode == 0, done.stderr
-    found = [path.parent.name for path in folder.glob("*/summary.json")]
-    assert sorted(name[0] for name in found) == ["0", "1", "r"]
-    assert len(list(folder.glob("resumed-*"))) == 1
+    assert len(list(folder.glob("*/summary.json"))) == 3
+    assert done.stdout.count("finished before, not run again") == 2
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("job ")) == [
+        "job 1 of 3: tokens=6",
+        "job 2 of 3: tokens=5",
+        "job 3 of 3: tokens=4",
+    ]
+    assert not (tmp_path / "sweep.unfinished").exists()
+
+
+@pytest.mark.slow
+@needs("hydra_joblib_launcher", "joblib")
+def test_the_same_settings_twice_at_the_same_time_are_one_job(tmp_path):
+    """The second worker finds the lock of the first, and the sweep counts the job as it ended."""
+    done = sweep(tmp_path / "sweep", "tokens=4,4", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    assert done.returncode == 0, done.stderr
+    assert len(records(tmp_path / "sweep")) == 1
+    assert not (tmp_path / "sweep.unfinished").exists()
 
 
 @pytest.fixture
@@ -136,9 +154,11 @@ def test_a_job_whose_worker_ray_lost_runs_again_in_its_folder(killer, tmp_path):
     done = sweep(folder, "hydra/launcher=ray", *RAY, "tokens=4,5", more_path=killer)
     assert done.returncode == 0, done.stderr
     assert (killer / "done").exists()
-    assert sorted(records(folder)) == ["0-random-toy", "1-random-toy"]
+    assert len(records(folder)) == 2
     assert all((folder / name / "report.html").is_file() for name in records(folder))
-    assert [path.name for path in (tmp_path / "sweep.unfinished").iterdir()] == ["1-random-toy"]
+    (lost,) = (tmp_path / "sweep.unfinished").iterdir()
+    assert lost.name in records(folder)
+    assert "tokens=5" in (folder / lost.name / ".hydra" / "overrides.yaml").read_text()
 
 
 @pytest.mark.slow

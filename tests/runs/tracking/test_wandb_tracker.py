@@ -26,6 +26,16 @@ def inspected(folder: Path, *flags: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
+def job(sweep: Path, tokens: int) -> Path:
+    """The folder of the job with so many tokens."""
+    (found,) = (path for path in sweep.glob("move-toy-*") if f"tokens={tokens}\n" in typed(path))
+    return found
+
+
+def typed(folder: Path) -> str:
+    return (folder / ".hydra" / "overrides.yaml").read_text()
+
+
 @pytest.fixture(scope="module")
 def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real offline sweep of two jobs in one process, for the second of which there is too little text."""
@@ -43,14 +53,15 @@ def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_config_summary_and_state_are_read_back(two_jobs: Path) -> None:
-    told = json.loads(inspected(two_jobs / "0-move-toy", "--summary"))
+    folder = job(two_jobs, 6)
+    told = json.loads(inspected(folder, "--summary"))
     assert told["config"]["model"] == {"name": "toy", "weights": "auto", "tokenizer": None, "sizes": None}
     assert told["config"]["attack"] == {"name": "move", "steps": 5, "restarts": 1}
-    assert (told["name"], told["exit_code"], told["state"]) == ("0-move-toy", 0, "finished")
-    summary = json.loads((two_jobs / "0-move-toy" / "summary.json").read_text())
+    assert (told["name"], told["exit_code"], told["state"]) == (folder.name, 0, "finished")
+    summary = json.loads((folder / "summary.json").read_text())
     for key in ("status", "seconds", "verdicts", "exit_status"):
         assert told["summary"][key] == summary[key]
-    records = records_of(two_jobs / "0-move-toy")
+    records = records_of(folder)
     changes = [change for entry in records for change in entry["convergence"]]
     assert told["summary"]["attack/output_change"] == {"max": max(changes)}
     assert told["summary"]["observed/gain"] == {"max": max(entry["observed"]["gain"] for entry in records)}
@@ -63,7 +74,7 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_every_record_step_table_figure_and_file_is_read_back(two_jobs: Path) -> None:
-    folder = two_jobs / "0-move-toy"
+    folder = job(two_jobs, 6)
     lines = [json.loads(line) for line in inspected(folder).splitlines()]
     history = [line["history"]["item"] for line in lines if line["type"] == "history"]
     records = records_of(folder)
@@ -91,16 +102,17 @@ def test_every_record_step_table_figure_and_file_is_read_back(two_jobs: Path) ->
 
 def test_jobs_of_a_sweep_share_their_group_and_nothing_else(two_jobs: Path) -> None:
     runs = []
-    for name in ("0-move-toy", "1-move-toy"):
-        lines = [json.loads(line) for line in inspected(two_jobs / name).splitlines()]
+    for tokens in (6, 10**8):
+        lines = [json.loads(line) for line in inspected(job(two_jobs, tokens)).splitlines()]
         runs += [line["run"] for line in lines if line["type"] == "run"]
     assert [run["run_group"] for run in runs] == ["a_day/sweep", "a_day/sweep"]
     assert len({run["run_id"] for run in runs}) == 2
 
 
 def test_a_failed_job_is_marked(two_jobs: Path) -> None:
-    told = json.loads(inspected(two_jobs / "1-move-toy", "--summary"))
-    assert (told["name"], told["exit_code"], told["state"]) == ("1-move-toy", 1, "failed")
+    folder = job(two_jobs, 10**8)
+    told = json.loads(inspected(folder, "--summary"))
+    assert (told["name"], told["exit_code"], told["state"]) == (folder.name, 1, "failed")
     assert told["summary"]["status"] == "failed"
     assert "fewer samples" in told["summary"]["message"]
 
