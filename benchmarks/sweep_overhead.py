@@ -44,7 +44,7 @@ for each in settings:
     execute(each, plain(config) | {"seed": each.seed}, Path("loop") / str(each.seed), Console(quiet=True))
 """
 RECORDS = """
-from robust_attn.progress import RunBars
+from robust_attn.runs.progress import RunBars
 from robust_attn.tasks import task_records
 class NoFolder:
     write = add_inputs = lambda *_: None

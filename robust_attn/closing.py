@@ -12,12 +12,12 @@ from rich.table import Table
 
 from robust_attn.attacks.hygiene import hygiene_warnings
 from robust_attn.config import Settings
-from robust_attn.environment import peak_memory_gb
 from robust_attn.experiments.figures import write_figures
 from robust_attn.experiments.outcome import ExperimentOutcome
-from robust_attn.home import without_home
 from robust_attn.report import write_report, write_report_without_figures
-from robust_attn.run_folder import SUMMARY, RunFolder
+from robust_attn.runs.environment import peak_memory_gb
+from robust_attn.runs.folder import SUMMARY, RunFolder
+from robust_attn.runs.home import without_home
 from robust_attn.soundness.findings import closest_table
 from robust_attn.tasks import samples_of
 from robust_attn.terminal import certificate_table, closing_table, lipschitz_table, panel_table

@@ -9,17 +9,17 @@ from typing import Any
 
 from rich.console import Console
 
-from robust_attn.background import in_background
 from robust_attn.closing import close, summary_of
 from robust_attn.config import Settings
 from robust_attn.experiments.outcome import ExperimentOutcome, outcome_of
-from robust_attn.home import without_home
-from robust_attn.progress import RunBars
 from robust_attn.record import constant_unknown, worst_verdict
-from robust_attn.run_folder import RunFolder
+from robust_attn.runs.background import in_background
+from robust_attn.runs.folder import RunFolder
+from robust_attn.runs.home import without_home
+from robust_attn.runs.progress import RunBars
+from robust_attn.runs.tracking import Tracker, make_tracker
 from robust_attn.tasks import task_records
 from robust_attn.terminal import record_line
-from robust_attn.tracking import Tracker, make_tracker
 from robust_attn.types import ExitStatus, Outcome, RunState, UserError, Verdict
 
 log = logging.getLogger(__name__)

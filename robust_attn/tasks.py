@@ -24,10 +24,8 @@ from robust_attn.build import (
 )
 from robust_attn.config import Settings
 from robust_attn.data.source import Gaussian, read_inputs
-from robust_attn.environment import environment
 from robust_attn.experiments.adversarial_layer import AdversarialLayer
 from robust_attn.experiments.tightness import Tightness
-from robust_attn.memory import require_memory
 from robust_attn.models import AttentionModel, load_model
 from robust_attn.pipeline import (
     CertificateOptions,
@@ -37,10 +35,12 @@ from robust_attn.pipeline import (
     generator_for,
     worst_case_records,
 )
-from robust_attn.progress import RunBars
 from robust_attn.record import Subject
-from robust_attn.run_folder import ENVIRONMENT, RunFolder
-from robust_attn.run_name import ATTACKS_WHOLE_MODEL
+from robust_attn.runs.environment import environment
+from robust_attn.runs.folder import ENVIRONMENT, RunFolder
+from robust_attn.runs.memory import require_memory
+from robust_attn.runs.name import ATTACKS_WHOLE_MODEL
+from robust_attn.runs.progress import RunBars
 from robust_attn.soundness.task import soundness_records
 from robust_attn.through.classifier import TextClassifier, classifier_of
 from robust_attn.through.inputs import batch_of

@@ -34,9 +34,9 @@ def users(package: str) -> set[str]:
 @pytest.mark.parametrize(
     ("package", "allowed"),
     [
-        ("wandb", {"tracking/wandb_tracker.py"}),
-        ("hydra", {"cli.py", "config/settings.py"}),
-        ("omegaconf", {"cli.py", "config/schema.py", "config/settings.py"}),
+        ("wandb", {"runs/tracking/wandb_tracker.py"}),
+        ("hydra", {"cli.py", "config/places.py", "config/sentences.py", "config/settings.py"}),
+        ("omegaconf", {"cli.py", *(f"config/{name}.py" for name in ("places", "schema", "sentences", "settings"))}),
         ("ot", {"observation.py"}),
     ],
 )
@@ -63,11 +63,17 @@ def test_only_models_import_transformers(package):
         ("models", "robust_attn.bounds"),
         ("report", "robust_attn.certificates.layer"),
         ("report", "torch"),
-        ("tracking", "torch"),
+        ("runs/tracking", "torch"),
     ],
 )
 def test_one_way_flow(folder, forbidden):
     assert not [path.name for path in (PACKAGE / folder).rglob("*.py") if uses(path, forbidden)]
+
+
+def test_runs_know_of_reports_only_how_a_run_is_read():
+    names = {name for path in (PACKAGE / "runs").rglob("*.py") for name in imports(path)}
+    reports = {name for name in names if name.startswith("robust_attn.report")}
+    assert {name for name in reports if not name.startswith("robust_attn.report.load")} == set()
 
 
 def test_the_pipeline_does_no_input_or_output():

@@ -1,9 +1,13 @@
-"""The command line as a user meets it: a process of its own."""
+"""The command line as a user meets it: in this process, and in one of its own where that is the point."""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ from robust_attn.cli import run_command_line
 from robust_attn.types import ExitStatus
 
 ROOT = Path(__file__).resolve().parent.parent
+SMALL = ("model=toy", "layers=[0]", "tokens=4", "samples=1", "tracker=none", "attack=random")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
@@ -24,13 +29,39 @@ def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.startswith("robust_attn:")]
-    assert len(lines) == 1, done.stderr
+@dataclass(frozen=True)
+class Shown:
+    """What a command left on the screen, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def sentences(self) -> list[str]:
+        return [line for line in self.err.splitlines() if line.startswith("robust_attn:")]
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch, capsys) -> Callable[..., Shown]:
+    """Run the command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Shown:
+        monkeypatch.setattr(sys, "argv", ["robust_attn", *arguments])
+        capsys.readouterr()
+        status = run_command_line()
+        return Shown(status, *capsys.readouterr())
+
+    return run
+
+
+def one_sentence(shown: Shown, *words: str) -> None:
+    assert shown.status == 2, shown.err
+    assert "Traceback" not in shown.err
+    (sentence,) = shown.sentences
     for word in words:
-        assert word in lines[0]
+        assert word in sentence
 
 
 @pytest.mark.parametrize(
@@ -58,23 +89,29 @@ def one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
         ([f"seed={10**30}"], ["seed", "from 0 to 4294967295"]),
     ],
 )
-def test_wrong_input_is_one_sentence_and_status_two(arguments, words, tmp_path):
-    one_sentence(command(*arguments, "tracker=none", cwd=tmp_path), *words)
+def test_wrong_input_is_one_sentence_and_status_two(arguments, words, inside):
+    one_sentence(inside(*arguments, "tracker=none"), *words)
 
 
-def test_text_too_short_says_how_much_there_is(tmp_path):
+@pytest.mark.parametrize("argument", ["tokenz=3", "budget.radius=-1"])
+def test_a_process_ends_with_that_status_and_says_nothing_else(argument, tmp_path):
+    """One is found by Hydra, the other in the job."""
+    done = command(argument, "tracker=none", cwd=tmp_path)
+    one_sentence(Shown(done.returncode, done.stdout, done.stderr), argument.split("=")[0])
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_text_too_short_says_how_much_there_is(tmp_path, inside):
     (tmp_path / "short.txt").write_text("three little words")
-    done = command("model=toy", "data=text", "data.path=short.txt", "tracker=none", cwd=tmp_path)
-    one_sentence(done, "3 tokens", "128")
+    one_sentence(inside("model=toy", "data=text", "data.path=short.txt", "tracker=none"), "3 tokens", "128")
 
 
-def test_more_tokens_than_positions(tmp_path):
+def test_more_tokens_than_positions(inside):
     sizes = "model.sizes={hidden_size:32,num_hidden_layers:1,num_attention_heads:4,max_position_embeddings:16}"
-    done = command("model=bert", "model.weights=random", sizes, "tokens=17", "tracker=none", cwd=tmp_path)
-    one_sentence(done, "16", "17")
+    one_sentence(inside("model=bert", "model.weights=random", sizes, "tokens=17", "tracker=none"), "16", "17")
 
 
-def test_weights_of_another_architecture(tmp_path):
+def test_weights_of_another_architecture(tmp_path, inside):
     from safetensors.torch import save_file
     from torch import zeros
 
@@ -82,7 +119,11 @@ def test_weights_of_another_architecture(tmp_path):
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
     save_file({"x": zeros(1)}, folder / "model.safetensors")
-    one_sentence(command("model=bert", f"model.weights={folder}", "tracker=none", cwd=tmp_path), "gpt2", "bert")
+    one_sentence(inside("model=bert", f"model.weights={folder}", "tracker=none"), "gpt2", "bert")
+
+
+def test_the_version_is_our_own(inside):
+    assert inside("--version") == Shown(0, f"robust_attn {version('robust_attn')}\n", "")
 
 
 def test_unknown_option_is_status_two_without_traceback(tmp_path):
@@ -92,20 +133,21 @@ def test_unknown_option_is_status_two_without_traceback(tmp_path):
     assert "unrecognized arguments: --no-such-option" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--cfg", "job"], ["tokenz=3"], ["budget.radius=-1"]])
-def test_quick_answers_import_no_torch(arguments, tmp_path):
+def test_quick_answers_import_no_torch(tmp_path):
     """Speed by cause rather than by clock: what answers at once has not imported torch, transformers or wandb."""
     code = (
-        "import sys\nfrom robust_attn.cli import run_command_line\nsys.argv = ['robust_attn', *sys.argv[1:]]\n"
-        "try:\n    run_command_line()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'torch', 'transformers', 'wandb', 'matplotlib', 'ot'} & set(sys.modules)\n"
-        "print('HEAVY', sorted(heavy))\n"
+        "import sys\nfrom robust_attn.cli import run_command_line\n"
+        "for arguments in (['--help'], ['--cfg', 'job'], ['tokenz=3'], ['budget.radius=-1']):\n"
+        "    sys.argv = ['robust_attn', *arguments]\n"
+        "    try:\n        run_command_line()\n    except SystemExit:\n        pass\n"
+        "    heavy = {'torch', 'transformers', 'wandb', 'matplotlib', 'ot'} & set(sys.modules)\n"
+        "    print('HEAVY', sorted(heavy))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=tmp_path, env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-c", code], cwd=tmp_path, env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert "HEAVY []" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.count("HEAVY []") == 4, done.stdout + done.stderr
 
 
 def test_main_job_leaves_the_files_of_the_contract(tmp_path):
@@ -136,16 +178,23 @@ def test_certified_radius_from_the_command_line(tmp_path):
     assert "Certified radius" in (tmp_path / "here" / "report.html").read_text()
 
 
-def test_sweep_runs_every_job_and_a_bad_one_does_not_stop_the_others(tmp_path):
-    done = command("-m", "model=toy", "attack=move,random", "tokens=4,0", "tracker=none", "samples=1", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.count("tokens must be at least 1") == 2
+def test_sweep_runs_every_job_and_a_bad_one_does_not_stop_the_others(tmp_path, inside):
+    done = inside("-m", "model=toy", "attack=move,random", "tokens=4,0", "tracker=none", "samples=1", "layers=[0]")
+    assert done.status == 2
+    assert done.err.count("tokens must be at least 1") == 2
     summaries = list((tmp_path / "runs").glob("*/*-sweep/*/summary.json"))
     assert len(summaries) == 2
+    assert [line for line in done.out.splitlines() if line.startswith("job ")] == [
+        "job 1 of 4: attack=move tokens=4", "job 2 of 4: attack=move tokens=0",
+        "job 3 of 4: attack=random tokens=4", "job 4 of 4: attack=random tokens=0",
+    ]  # fmt: skip
+    assert done.out.count("wrong setting") == 2  # in the table over all jobs
+    (report,) = (tmp_path / "runs").glob("*/*-sweep/report.html")
+    assert f"report over the sweep: {report}" in done.out
     assert all(json.loads(path.read_text())["status"] == "complete" for path in summaries)
 
 
-def test_a_job_that_fails_hides_no_violated_certificate_of_another(tmp_path, monkeypatch, capsys):
+def test_a_job_that_fails_hides_no_violated_certificate_of_another(tmp_path, monkeypatch, inside):
     """Job 0 stops with an error, job 1 finds a certificate violated: both sentences, and the worse status."""
     honest = tasks.attack_records
 
@@ -155,25 +204,22 @@ def test_a_job_that_fails_hides_no_violated_certificate_of_another(tmp_path, mon
         return ({**record, "verdict": "VIOLATED"} for record in honest(*arguments, seed=seed, **options))
 
     monkeypatch.setattr(tasks, "attack_records", attack_records)
-    monkeypatch.chdir(tmp_path)
-    small = ("model=toy", "layers=[0]", "tokens=4", "samples=1", "tracker=none", "attack=random")
-    monkeypatch.setattr(sys, "argv", ["robust_attn", "-m", *small, "seed=0,1", "hydra.sweep.dir=sweep"])
-    assert run_command_line() is ExitStatus.VIOLATED
-    sentences = [line for line in capsys.readouterr().err.splitlines() if line.startswith("robust_attn:")]
-    assert [sentence.split(" (")[0] for sentence in sentences] == [
+    done = inside("-m", *SMALL, "seed=0,1", "hydra.sweep.dir=sweep")
+    assert done.status is ExitStatus.VIOLATED
+    assert [sentence.split(" (")[0] for sentence in done.sentences] == [
         "robust_attn: RuntimeError: out of luck",
         "robust_attn: an observed output change exceeds its certificate",
     ]
-    states = [json.loads(path.read_text())["status"] for path in sorted(tmp_path.glob("sweep/*/summary.json"))]
-    assert states == ["failed", "complete"]
+    states = [json.loads(path.read_text())["status"] for path in tmp_path.glob("sweep/*/summary.json")]
+    assert sorted(states) == ["complete", "failed"]
 
 
-def test_a_folder_with_a_run_is_not_written_again(tmp_path):
-    arguments = ("model=toy", "tracker=none", "samples=1", "tokens=4", f"hydra.run.dir={tmp_path / 'here'}")
-    assert command(*arguments, cwd=tmp_path).returncode == 0
-    before = (tmp_path / "here" / "records.jsonl").read_bytes()
-    one_sentence(command(*arguments, cwd=tmp_path), "already holds a run")
-    assert (tmp_path / "here" / "records.jsonl").read_bytes() == before
+def test_a_folder_with_a_run_is_not_written_again_nor_its_settings(tmp_path, inside):
+    assert inside(*SMALL, "hydra.run.dir=here").status == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "here").rglob("*") if path.is_file()}
+    assert tmp_path / "here" / ".hydra" / "config.yaml" in before
+    one_sentence(inside(*SMALL, "seed=3", "hydra.run.dir=here"), "already holds a run")
+    assert {path: path.read_bytes() for path in (tmp_path / "here").rglob("*") if path.is_file()} == before
 
 
 SAME_SECOND = """
@@ -193,11 +239,24 @@ cli.main()
 """
 
 
+def test_the_second_that_begins_in_the_same_second_takes_another_name(tmp_path, monkeypatch, inside):
+    class Noon(datetime):
+        @classmethod
+        def now(cls):
+            return cls(2026, 1, 2, 12)
+
+    monkeypatch.setattr("hydra.core.utils.datetime", Noon)
+    assert [inside(*sweep, *SMALL, "tokens=0").status for sweep in ((), (), ("-m",), ("-m",))] == [2, 2, 2, 2]
+    names = {path.name for path in (tmp_path / "runs" / "2026-01-02").iterdir()}
+    assert names == {f"12-00-00-{name}" for name in ("random-toy", "random-toy-2", "sweep", "sweep-2")}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
         pytest.param(("tokens=4",), {"12-00-00-random-toy", "12-00-00-random-toy-2"}, id="runs"),
-        pytest.param(("-m", "tokens=4,5"), {"12-00-00-sweep", "12-00-00-sweep-2"}, marks=pytest.mark.slow, id="sweeps"),
+        pytest.param(("-m", "tokens=4,5"), {"12-00-00-sweep", "12-00-00-sweep-2"}, id="sweeps"),
     ],
 )
 def test_two_that_begin_in_the_same_second_have_a_folder_each(arguments, names, tmp_path):
@@ -216,7 +275,8 @@ def test_two_that_begin_in_the_same_second_have_a_folder_each(arguments, names, 
     assert {path.name for path in (tmp_path / "runs" / "2026-01-02").iterdir()} == names
     for name in names:
         folder = tmp_path / "runs" / "2026-01-02" / name
-        runs = [folder / "0-random-toy", folder / "1-random-toy"] if "sweep" in name else [folder]
+        runs = list(folder.glob("random-toy-*")) if "sweep" in name else [folder]
+        assert len(runs) == (2 if "sweep" in name else 1)
         assert {path.parent for path in folder.rglob("records.jsonl")} == set(runs)
         for run in runs:
             assert json.loads((run / "summary.json").read_text())["status"] == "complete"

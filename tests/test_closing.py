@@ -6,7 +6,7 @@ from rich.console import Console
 from robust_attn import closing
 from robust_attn.closing import close
 from robust_attn.experiments.outcome import outcome_of
-from robust_attn.run_folder import RunFolder
+from robust_attn.runs.folder import RunFolder
 from robust_attn.types import ExitStatus
 from tests.composed import run
 

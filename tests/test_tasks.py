@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from robust_attn.config import settings_from
-from robust_attn.progress import RunBars
-from robust_attn.run_folder import RunFolder
+from robust_attn.runs.folder import RunFolder
+from robust_attn.runs.progress import RunBars
 from robust_attn.tasks import samples_of, task_records
 from tests.composed import QUICK, composed
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from robust_attn.attacks.torchattacks_table import checked_name
-from robust_attn.run_name import ATTACKS_WHOLE_MODEL
-from robust_attn.tracking.choice import MODES
+from robust_attn.runs.name import ATTACKS_WHOLE_MODEL
+from robust_attn.runs.tracking.choice import MODES
 from robust_attn.types import LARGEST_SEED, UserError
 
 DTYPES = ("float64", "float32", "bfloat16")

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from robust_attn.home import without_home
 from robust_attn.models.build import in_float64, pretrained_module, random_module, tokenizer_from, tokenizer_in
 from robust_attn.models.catalog import spec_of
 from robust_attn.models.model import AttentionModel
 from robust_attn.models.registry import adapter_for
 from robust_attn.models.selfcheck import COARSE, TOLERANCES, checked_differences
 from robust_attn.models.weights import WeightsOrigin, resolve
+from robust_attn.runs.home import without_home
 from robust_attn.types import LARGEST_SEED, UserError
 
 CHECK_SAMPLES = 2

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from robust_attn.home import without_home
 from robust_attn.models import folder as folders
 from robust_attn.models import hub
 from robust_attn.models.cache import cache_folder, is_intact, kept_folder, recorded_digests
@@ -16,6 +15,7 @@ from robust_attn.models.gguf import NOTE as GGUF_NOTE
 from robust_attn.models.gguf import convert_gguf
 from robust_attn.models.onnx_weights import convert_onnx
 from robust_attn.models.wheel import extract_wheel
+from robust_attn.runs.home import without_home
 from robust_attn.types import UserError
 
 AUTO, RANDOM, PRETRAINED = "auto", "random", "pretrained"

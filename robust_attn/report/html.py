@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from robust_attn.report import facts, words
-from robust_attn.report.atomic import write_text
 from robust_attn.report.chart import Chart, png_file, svg_text
 from robust_attn.report.figures import SEARCHES, charts_of
 from robust_attn.report.findings import Findings, findings_of, tiles
@@ -19,6 +18,7 @@ from robust_attn.report.pictures import pictures_in
 from robust_attn.report.radii import against_radius, radius_chart
 from robust_attn.report.rows import Row, place_of, shown_first
 from robust_attn.report.sensitivity_figures import lengths_chart
+from robust_attn.runs.atomic import write_text
 from robust_attn.types import Verdict
 
 ROWS_SHOWN = 500

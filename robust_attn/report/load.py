@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robust_attn.home import without_home
-from robust_attn.run_folder import ENVIRONMENT, INPUTS, RECORDS, SUMMARY
+from robust_attn.runs.folder import ENVIRONMENT, INPUTS, RECORDS, SUMMARY
+from robust_attn.runs.home import without_home
 from robust_attn.types import UserError
 
 
@@ -53,16 +54,22 @@ def load_run(folder: Path) -> Run:
 
 
 def find_runs(folder: Path) -> tuple[Run, ...]:
-    """Every run at or below `folder`, in the order of their paths (so that 2 comes before 10)."""
+    """Every run at or below `folder`, in the order of their paths or settings (so that 2 comes before 10)."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; expected a folder that holds runs.")
     found = {path.parent for name in (RECORDS, SUMMARY) for path in folder.rglob(name) if path.is_file()}
-    return tuple(load_run(path) for path in sorted(found, key=_natural_order) if not _inside_tracker(path, folder))
+    return tuple(sorted((load_run(path) for path in found if not _inside_tracker(path, folder)), key=_order))
 
 
-def _natural_order(path: Path) -> tuple[tuple[int, str], ...]:
+def _order(run: Run) -> tuple[Any, ...]:
+    """By path; in a sweep, whose folders are named by a hash, by what was typed for each job."""
+    typed = run.overrides if (run.folder.parent / "multirun.yaml").is_file() else []
+    return tuple(map(_natural_order, (run.folder.parent.parts, typed, run.folder.parts)))
+
+
+def _natural_order(parts: Iterable[str]) -> tuple[tuple[int, str], ...]:
     """By the numbers that names hold, as a person counts: 2-move comes before 10-move."""
-    pieces = (piece for part in path.parts for piece in re.split(r"(\d+)", f"{part}/") if piece)
+    pieces = (piece for part in parts for piece in re.split(r"(\d+)", f"{part}/") if piece)
     return tuple((int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces)
 
 

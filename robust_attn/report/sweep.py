@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 
 from robust_attn.report import facts, words
-from robust_attn.report.atomic import write_text
 from robust_attn.report.by_setting import ByValue, by_value
 from robust_attn.report.chart import Chart, png_file, svg_text
 from robust_attn.report.html import write_report
@@ -22,6 +21,7 @@ from robust_attn.report.sweep_figures import sweep_charts
 from robust_attn.report.sweep_markdown import sweep_markdown
 from robust_attn.report.sweep_run import SweepRun
 from robust_attn.report.trends import Trend, trends_of
+from robust_attn.runs.atomic import write_text
 from robust_attn.types import UserError, Verdict
 
 RUNS_SHOWN = 1000

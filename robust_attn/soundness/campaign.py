@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robust_attn.record import Subject, finite, heading, worst_verdict
-from robust_attn.run_folder import RECORDS
+from robust_attn.report.load import load_run
 from robust_attn.soundness.case import Case
 from robust_attn.soundness.check import check
 from robust_attn.soundness.comparison import CERTIFICATE, Checked, Comparison
@@ -86,11 +85,7 @@ def continued(folder: Path) -> dict[str, Any]:
 
     Seeds are independent: going on means to begin with the seed after the last one that was finished.
     """
-    try:
-        lines = (folder / RECORDS).read_bytes().splitlines()
-    except OSError as error:
-        raise UserError(f"{folder} holds no campaign to go on with: {error.strerror or error}.") from error
-    records = [record for record in map(_parsed, lines) if record.get("task") == TASK]
+    records = [record for record in load_run(folder).records if record.get("task") == TASK]
     if not records:
         raise UserError(f"{folder} holds no finished case of a soundness campaign.")
     worst = worst_verdict([record for record in records if not record.get("expected")])
@@ -115,12 +110,3 @@ def _worst_per_bound(violations: Sequence[Comparison]) -> list[Comparison]:
 def _reproducer(case: Case, violation: Comparison, *, small: bool) -> dict[str, Any]:
     smallest, shown = shrunk(case, violation) if small else (case, violation)
     return reproducer(smallest, shown, drawn_from=case)
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    """A record, or nothing where a line was cut."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return {}
-    return record if isinstance(record, dict) else {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from robust_attn.run_folder import RunFolder
+from robust_attn.runs.folder import RunFolder
 from robust_attn.soundness.campaign import Campaign, case_record, continued
 from robust_attn.soundness.check import check
 from robust_attn.soundness.reproducer import saved_case

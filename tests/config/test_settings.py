@@ -13,7 +13,7 @@ NEEDS = {"data/text": ["data.path=x"], "data/images": ["data.path=x"]}
 OPTIONS = sorted(
     str(path.relative_to(configuration_folder()).with_suffix(""))
     for path in configuration_folder().glob("*/*.yaml")
-    if path.parent.name != "wandb_sweeps"  # read by W&B, not by Hydra: tests/test_launchers.py
+    if path.parent.name != "wandb_sweeps"  # read by W&B, not by Hydra: tests/runs/sweep/test_launchers.py
 )
 
 

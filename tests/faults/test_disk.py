@@ -7,7 +7,7 @@ import os
 import pytest
 
 from robust_attn.report import load_run, write_report
-from robust_attn.run_folder import RunFolder
+from robust_attn.runs.folder import RunFolder
 from robust_attn.types import ExitStatus
 from tests.faults.command import TINY, command
 

@@ -70,7 +70,7 @@ def test_to_go_on_is_to_begin_after_the_last_seed(tmp_path):
 
 
 def test_where_no_campaign_is_none_goes_on(tmp_path):
-    with pytest.raises(UserError, match="no campaign"):
+    with pytest.raises(UserError, match="no run folder"):
         continued(tmp_path / "nothing")
     (tmp_path / "records.jsonl").write_text('{"task": "attack"}\n')
     with pytest.raises(UserError, match="no finished case"):

@@ -1,0 +1,67 @@
+"""What the command line asks of a sweep as a whole, and of Hydra in shorter words than its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from robust_attn.config.grammar import quoted
+from robust_attn.runs.sweep.objective import OBJECTIVES
+from robust_attn.types import UserError
+
+PREFIX = "sweep."
+PLACE = "hydra.sweep.dir="
+SWEEP_FILE = "multirun.yaml"
+"""A file of Hydra's by which the folder of a sweep is known."""
+VERBOSE = ("-v", "--verbose")
+MULTIRUN = ("-m", "--multirun", "hydra.mode=MULTIRUN")
+
+
+@dataclass(frozen=True)
+class Request:
+    """`arguments` are for Hydra; `objective` is the number of a job that an optimising sweeper gets."""
+
+    arguments: list[str]
+    objective: str = "gain"
+
+
+def request_of(arguments: Sequence[str]) -> Request:
+    """`sweep.resume` points Hydra at the folder of a sweep, `-v` has this package alone speak up, in jobs as well."""
+    given = dict(_pair(item) for item in arguments if item.startswith(PREFIX))
+    unknown = sorted(set(given) - {"resume", "objective"})
+    if unknown:
+        raise UserError(f"There is no setting {PREFIX + unknown[0]!r}; there are: sweep.resume, sweep.objective.")
+    objective = given.get("objective", "gain")
+    if objective not in OBJECTIVES:
+        raise UserError(f"sweep.objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}.")
+    more = ["hydra.verbose=[robust_attn]"] if set(VERBOSE) & set(arguments) else []
+    rest = [item for item in arguments if not item.startswith(PREFIX) and item not in VERBOSE]
+    if "resume" in given:
+        more.append(f"{PLACE}{quoted(str(_existing(given['resume'], rest)))}")
+        rest = [item for item in rest if not item.startswith(PLACE)]
+    return Request(_beside_overrides(rest, more), objective)
+
+
+def _beside_overrides(arguments: list[str], more: list[str]) -> list[str]:
+    """With `more` before the first override: argparse takes no overrides on both sides of an option such as -m."""
+    overrides = [number for number, item in enumerate(arguments) if "=" in item and not item.startswith("-")]
+    first = overrides[0] if overrides else len(arguments)
+    return [*arguments[:first], *more, *arguments[first:]]
+
+
+def _existing(value: str, arguments: Sequence[str]) -> Path:
+    folder = Path(value).expanduser().absolute()
+    if not any(item in MULTIRUN for item in arguments):
+        raise UserError("sweep.resume goes on with a sweep, so it needs -m and the settings of that sweep.")
+    if not folder.is_dir():
+        raise UserError(f"sweep.resume: there is no folder {value}; expected the folder of an interrupted sweep.")
+    if not value or not (folder / SWEEP_FILE).is_file():
+        raise UserError(f"sweep.resume: {value or 'nothing'} is not the folder of a sweep: there is no {SWEEP_FILE}.")
+    return folder
+
+
+def _pair(item: str) -> tuple[str, str]:
+    key, _, value = item.removeprefix(PREFIX).partition("=")
+    quotes = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return key, value[1:-1] if quotes else value

@@ -1,0 +1,39 @@
+"""What Hydra and OmegaConf have to say of a configuration, in one sentence."""
+
+from __future__ import annotations
+
+import re
+
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from robust_attn.config.grammar import unreadable
+from robust_attn.types import UserError
+
+WRONG_CONFIGURATION = (HydraException, OmegaConfBaseException, UserError)
+"""Errors that are about what was typed."""
+INTERNALS = re.compile(r"\s*(full_key|object_type|reference_type)[:=].*")
+NO_OPTION = re.compile(r"Could not find '([\w/]+)/([^']*)' Available options in '[^']*': (.*?) Config search path")
+NO_SETTING = re.compile(r"Could not override '([^']*)'")
+
+
+def sentence_of(error: BaseException) -> str:
+    """What Hydra, OmegaConf or this package has to say, as one sentence without their internals."""
+    text = " ".join(str(error).split())
+    if isinstance(error, OverrideParseException):
+        return unreadable(error.override, _grammar(text))
+    if missing := NO_OPTION.search(text):
+        group, name, known = missing.groups()
+        return f"There is no {group} {name!r}; there are: {', '.join(known.split())}."
+    if unknown := NO_SETTING.search(text):
+        return f"There is no setting {unknown[1]!r}; python -m robust_attn --cfg job lists them all."
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} must be given."
+    parts = [text] + ([" ".join(str(error.__cause__).split())] if error.__cause__ is not None else [])
+    return ": ".join(INTERNALS.sub("", part) for part in parts)
+
+
+def _grammar(text: str) -> str:
+    """What the parser of Hydra expected, nothing where it only shows the place."""
+    said = re.sub(r"^Error parsing override '.*' ?(?=\w)", "", text.partition(" See https://")[0])
+    return "" if said.startswith("LexerNoViableAlt") else said

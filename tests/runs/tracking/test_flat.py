@@ -1,0 +1,42 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from robust_attn.runs.tracking.flat import metrics, plain, table
+
+from .sample_records import record
+
+
+def test_metrics_are_scalars_with_slashes_without_unknowns_and_long_fields() -> None:
+    flat = metrics(record(layer=3, gain=None))
+    assert flat["certified/output_change"] == 0.03
+    assert flat["layer"] == 3
+    assert flat["bounds/paper/discrete/log10"] == 3.0
+    assert {"observed/gain", "convergence", "text", "bounds", "bounds/paper/masked/log10"}.isdisjoint(flat)
+    assert not [name for name in flat if "." in name]
+
+
+def test_seeds_are_no_metrics() -> None:
+    assert metrics({"lipschitz": {"seed": 7, "upper": 2.0}}) == {"lipschitz/upper": 2.0}
+
+
+def test_plain_values_survive_json_and_nothing_else_remains() -> None:
+    values = {"a": {"b": (1, 2)}, "path": Path("x"), "nan": math.nan, 3: True, "none": None, "s": {"x"}}
+    expected = {"a": {"b": [1, 2]}, "path": "x", "nan": None, "3": True, "none": None, "s": ["x"]}
+    assert json.loads(json.dumps(plain(values), allow_nan=False)) == expected
+
+
+def test_a_table_of_uneven_rows_has_gaps_and_one_type_per_column() -> None:
+    columns, lines = table([{"a": 1, "b": "x"}, {"a": 2.5, "c": 3}, {"c": "y"}])
+    assert columns == ["a", "b", "c"]
+    assert lines == [[1, "x", None], [2.5, None, "3"], [None, None, "y"]]
+
+
+def test_the_home_folder_is_written_as_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    values = {"data": {"path": "/home/somebody/a.txt"}, "folder": Path("/home/somebody/b"), "other": "/data/c"}
+    assert plain(values) == {"data": {"path": "~/a.txt"}, "folder": "~/b", "other": "/data/c"}
+    monkeypatch.setenv("HOME", "/")
+    assert plain("/data/c") == "/data/c"
