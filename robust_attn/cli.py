@@ -249,7 +249,9 @@ def _run_job(config: DictConfig) -> Outcome:
     sweep = sweep_name(Path(hydra_config.sweep.dir)) if hydra_config.mode is RunMode.MULTIRUN else None
     with debug_messages(screen) if hydra_config.verbose else contextlib.nullcontext():
         try:
-            return execute(settings, plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep)
+            return execute(
+                settings.as_values(), plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep
+            )
         except UserError as error:
             return Outcome(ExitStatus.WRONG_CONFIGURATION, str(error))
 
