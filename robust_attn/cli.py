@@ -24,7 +24,9 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from robust_attn.background import in_background, sigterm_interrupts, somebody_works
 from robust_attn.config import plain, register_schemas, settings_from
+from robust_attn.config.folder import configuration_folder
 from robust_attn.config.grammar import quoted, unreadable
+from robust_attn.config.help import help_text
 from robust_attn.run_folder import new_folder
 from robust_attn.run_name import run_name
 from robust_attn.sweep.objective import objective_of
@@ -55,13 +57,6 @@ from robust_attn.types import ExitStatus, Outcome, UserError
 TRACEBACK_VARIABLE = "ROBUST_ATTN_TRACEBACK"
 # When this module is imported, because a job in another process imports nothing else before its folder gets its name.
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
-
-
-def configuration_folder() -> Path:
-    """conf/ inside the installed package, or at the root of the source tree."""
-    package = Path(__file__).resolve().parent
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
 
 
 def main() -> None:
@@ -124,6 +119,9 @@ def _place_at(place: DictConfig, folder: Path) -> None:
 
 def run_command_line() -> ExitStatus:
     """Compose the configuration, run the job or the sweep, and turn every failure into one sentence and a status."""
+    if {"--help", "-h"} & set(sys.argv[1:]):  # Hydra's own would take seconds to list the groups
+        print(help_text())
+        return ExitStatus.OK
     register_schemas()
     os.environ["HYDRA_FULL_ERROR"] = "1"
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

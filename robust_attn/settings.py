@@ -70,6 +70,11 @@ class Limits:
         return " or ".join([*choices, *([self._span] if self._numeric or not self.words else [])])
 
     @property
+    def limiting(self) -> bool:
+        """Whether there is anything to say about what a value may be."""
+        return bool(self.words or self._numeric or self.form)
+
+    @property
     def _numeric(self) -> bool:
         return any(limit is not None for limit in (self.least, self.most, self.above, self.below))
 
@@ -131,13 +136,11 @@ def default_of(entry: Field[Any]) -> Any:
 class Settings:
     """The settings of one choice: of an attack, a budget, a task, a data source. They are checked when they are made.
 
-    `name` is how the choice is called on the command line. A choice that stands for many has a field `name` to tell
-    them apart, and is itself called by its `suite`. `implementation`, as "module:name", is the class that does the work
-    where that is another one: it has the same fields, by inheritance, and may be slow to import.
+    `name` is how the choice is called on the command line. `implementation`, as "module:name", is the class that does
+    the work where that is another one: it has the same fields, by inheritance, and may be slow to import.
     """
 
     name: ClassVar[str]
-    suite: ClassVar[str | None] = None
     implementation: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
@@ -184,8 +187,8 @@ def listed(value: Any) -> Any:
 
 
 def called(kind: type[Settings]) -> str:
-    """How a choice is called on the command line."""
-    return kind.suite or kind.name
+    """How a choice is called on the command line: one that stands for many, told apart by `name`, by its `suite`."""
+    return str(getattr(kind, "suite", kind.name))
 
 
 def summary_of(kind: type[Settings]) -> str:

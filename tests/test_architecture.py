@@ -35,7 +35,7 @@ def users(package: str) -> set[str]:
     ("package", "allowed"),
     [
         ("wandb", {"tracking/wandb_tracker.py"}),
-        ("hydra", {"cli.py", "config/settings.py"}),
+        ("hydra", {"cli.py", "config/schema.py"}),
         ("omegaconf", {"cli.py", "config/schema.py", "config/settings.py"}),
         ("ot", {"observation.py"}),
     ],

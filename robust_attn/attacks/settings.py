@@ -1,53 +1,87 @@
-"""What the command line sets about an attack."""
+"""What every attack can be told: names, defaults and limits, written once. Nothing here needs torch."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 from robust_attn.attacks.torchattacks_table import checked_name
 from robust_attn.settings import Settings, setting
+from robust_attn.types import FieldError, UserError
 
-_STEPS = "steps of the ascent"
-_RESTARTS = "random starts beside the informed ones"
+SMALLEST_MASS = 1e-10
+"""The lightest sliver unless another is asked for: it stands for a token in ten thousand million."""
+ALL = "all"
+STEPS = "gradient steps at most; an ascent that stalls ends sooner"
+RESTARTS = "random starts beside the informed ones"
+
+
+class Masses(StrEnum):
+    """EQUAL: a token becomes `copies` atoms of equal mass. SLIVER: a small mass is given up, as much as pays."""
+
+    EQUAL = "equal"
+    SLIVER = "sliver"
 
 
 @dataclass(frozen=True)
 class MoveSettings(Settings):
-    """Projected ascent: every token moves, none is split."""
+    """Projected ascent."""
 
-    steps: int = setting(80, _STEPS, least=0)
-    restarts: int = setting(1, _RESTARTS, least=0)
     name: ClassVar[str] = "move"
     implementation: ClassVar[str | None] = "robust_attn.attacks.move:Move"
+    steps: int = setting(80, STEPS, least=0)
+    restarts: int = setting(1, RESTARTS, least=0)
 
 
 @dataclass(frozen=True)
 class MassSplitSettings(Settings):
-    """Tokens written as several atoms that share their mass, then ascent."""
+    """Tokens written as several atoms first, then projected ascent."""
 
-    copies: int = setting(2, "atoms per token", least=1)
-    steps: int = setting(80, _STEPS, least=0)
-    restarts: int = setting(1, _RESTARTS, least=0)
-    tokens: int | str = setting("all", "how many tokens are split", words=("all",), least=1, whole=True)
-    masses: str = setting("equal", "how a token's mass is shared", words=("equal", "sliver"))
-    lightest: float = setting(1e-10, "no sliver is lighter", above=0, below=1)
     name: ClassVar[str] = "mass_split"
-    implementation: ClassVar[str | None] = "robust_attn.build:mass_split_from"
+    implementation: ClassVar[str | None] = "robust_attn.attacks.mass_split:MassSplit"
+    copies: int = setting(2, "atoms that a token becomes", least=1)
+    steps: int = setting(80, STEPS, least=0)
+    restarts: int = setting(1, RESTARTS, least=0)
+    tokens: int | str | None = setting(
+        ALL, "how many tokens are split, the most influential ones", least=1, words=(ALL,)
+    )
+    masses: str = setting(
+        "equal", "the parts of a token: of equal mass, or one small one sent far", words=tuple(Masses)
+    )
+    lightest: float = setting(SMALLEST_MASS, "no sliver is lighter", above=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.tokens, float):
+            raise FieldError("tokens", f"must be all or a whole number, got {self.tokens}.")
+        if self.slivers and (self.copies != 2 or self.some_tokens is not None):
+            raise UserError("A sliver is one part of one token: leave copies at 2 and tokens at all.")
+
+    @property
+    def slivers(self) -> bool:
+        """Whether the parts have unequal masses."""
+        return self.masses == Masses.SLIVER
+
+    @property
+    def some_tokens(self) -> int | None:
+        """How many tokens are split, None for all of them."""
+        return self.tokens if isinstance(self.tokens, int) else None
 
 
 @dataclass(frozen=True)
 class DuplicateSettings(Settings):
-    """A token inserted again, as somebody who types can."""
+    """A token inserted again."""
 
-    repeats: int = setting(1, "how often at most", least=1)
     name: ClassVar[str] = "duplicate"
     implementation: ClassVar[str | None] = "robust_attn.attacks.duplicate:Duplicate"
+    repeats: int = setting(1, "how often at most", least=1)
 
 
 @dataclass(frozen=True)
 class LinearSettings(Settings):
-    """The top singular direction of the layer's derivative."""
+    """The top singular direction."""
 
     name: ClassVar[str] = "linear"
     implementation: ClassVar[str | None] = "robust_attn.attacks.move:Linear"
@@ -57,40 +91,39 @@ class LinearSettings(Settings):
 class RandomSettings(Settings):
     """The best of some random displacements."""
 
-    trials: int = setting(16, "how many", least=1)
     name: ClassVar[str] = "random"
     implementation: ClassVar[str | None] = "robust_attn.attacks.baseline:RandomMove"
+    trials: int = setting(16, "random displacements tried", least=1)
+
+
+@dataclass(frozen=True)
+class NoAttackSettings(Settings):
+    """Nothing is moved."""
+
+    name: ClassVar[str] = "none"
+    implementation: ClassVar[str | None] = "robust_attn.attacks.baseline:NoAttack"
 
 
 @dataclass(frozen=True)
 class TorchattacksSettings(Settings):
-    """An attack of torchattacks."""
+    """An attack of torchattacks by the name of its class."""
 
-    name: str = setting("PGDL2", "its class; a wrong one lists those that suit")  # type: ignore[misc]
-    steps: int = setting(30, "its steps", least=0)
-    step_size: float = setting(0.25, "its alpha, as a part of its eps", above=0)
-    suite: ClassVar[str | None] = "torchattacks"
     implementation: ClassVar[str | None] = "robust_attn.attacks.torchattacks_bridge:Torchattack"
+    name: str = setting("PGDL2", "the class in torchattacks")  # type: ignore[misc]  # its own: torchattacks has many
+    steps: int = setting(30, "its number of steps", least=0)
+    step_size: float = setting(0.25, "its alpha as a part of its eps", above=0)
+    suite: str = setting("torchattacks", "where the class is from", words=("torchattacks",))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checked_name(self.name)
 
 
-@dataclass(frozen=True)
-class NoAttackSettings(Settings):
-    """No attack."""
-
-    name: ClassVar[str] = "none"
-    implementation: ClassVar[str | None] = "robust_attn.attacks.baseline:NoAttack"
-
-
-ATTACKS: tuple[type[Settings], ...] = (
-    MoveSettings,
-    MassSplitSettings,
-    DuplicateSettings,
-    LinearSettings,
-    RandomSettings,
-    TorchattacksSettings,
-    NoAttackSettings,
-)
+ATTACKS: Mapping[str, type[Settings]] = {
+    **{
+        kind.name: kind for kind in (MoveSettings, MassSplitSettings, DuplicateSettings, LinearSettings, RandomSettings)
+    },
+    "torchattacks": TorchattacksSettings,
+    NoAttackSettings.name: NoAttackSettings,
+}
+"""Every attack by the word that chooses it."""

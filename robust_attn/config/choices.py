@@ -24,7 +24,7 @@ OURS: Mapping[str, Mapping[str, type[Settings]]] = {
         "task": TASKS,
         "model": [choice_of(spec) for spec in CATALOG.values()],
         "data": SOURCES,
-        "attack": ATTACKS,
+        "attack": ATTACKS.values(),
         "budget": BUDGETS,
         "tracker": TRACKERS,
     }.items()
@@ -72,11 +72,11 @@ def warn_of_unusable() -> None:
 def _foreign(group: str) -> Plugins:
     if group == "model":
         return installed_models()
-    return plugins(f"{group}s", _is_choice, "a class derived from Settings", OURS[group])
+    return plugins(f"{group}s", _is_choice, "a class derived from Settings with a name", OURS[group])
 
 
 def _is_choice(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, Settings)
+    return isinstance(found, type) and issubclass(found, Settings) and isinstance(getattr(found, "name", None), str)
 
 
 def _unusable(name: str, trouble: str) -> type[Settings]:

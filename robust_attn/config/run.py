@@ -105,8 +105,7 @@ def plain_fields(settings: Settings) -> dict[str, Any]:
 
 def plain_choice(group: str, settings: Settings) -> dict[str, Any]:
     """The same with what the choice is called."""
-    key = {"suite": settings.suite} if settings.suite else {KEYS.get(group, "name"): settings.name}
-    return key | plain_fields(settings)
+    return {KEYS.get(group, "name"): settings.name} | plain_fields(settings)
 
 
 def chosen_layers(value: Any) -> tuple[int, ...] | str:

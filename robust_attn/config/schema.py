@@ -30,8 +30,10 @@ def register_schemas() -> None:
 
 def schema_of(group: str, kind: type[Settings]) -> type:
     """A dataclass that OmegaConf takes, with the fields of a choice and what it is called."""
-    key = "suite" if kind.suite else KEYS.get(group, "name")
-    entries: list[Entry] = [(key, str, called(kind)), *_entries(kind)]
+    entries: list[Entry] = _entries(kind)
+    key = KEYS.get(group, "name")
+    if key not in [name for name, _, _ in entries]:
+        entries.insert(0, (key, str, called(kind)))
     if issubclass(kind, ModelSettings) and kind.reads is not None:
         entries.append(("defaults", list[Any], _fresh(["_self_", {"override /data@_global_.data": kind.reads}])))
     return make_dataclass(kind.__name__, entries)

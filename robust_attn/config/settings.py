@@ -32,7 +32,7 @@ def settings_from(config: DictConfig) -> RunSettings:
         layers = chosen_layers(values["layers"])
         settings = read(RunSettings, chosen | shared | {"certificate": certificate, "layers": layers})
     except FieldError as error:
-        raise UserError(str(error)) from error
+        raise UserError(str(error)) from None
     warn_of_unusable()
     return settings
 
@@ -43,10 +43,10 @@ def choice_from(group: str, given: Any) -> Settings:
     if not isinstance(given, dict):
         raise _unknown(group, given, known)
     if "suite" in given:
-        suites = [name for name, kind in known.items() if kind.suite]
+        suites = [name for name, kind in known.items() if hasattr(kind, "suite")]
         if given["suite"] not in suites:
             raise UserError(f"{group}.suite must be one of {', '.join(suites)}, got {given['suite']!r}.")
-        return _made(known[given["suite"]], group, given, ("suite",))
+        return _made(known[given["suite"]], group, given, (key,))
     if given.get(key) not in known:
         raise _unknown(group, given.get(key), known)
     return _made(known[given[key]], group, given, (key,))
@@ -63,7 +63,7 @@ def _made(kind: type[Settings], group: str, given: Any, keys: tuple[str, ...]) -
     try:
         return read(kind, {name: given[name] for name in names})
     except FieldError as error:
-        raise error.of_setting(group) from error
+        raise error.of_setting(group) from None
 
 
 def expect_names(group: str, given: Any, known: Collection[str]) -> None:

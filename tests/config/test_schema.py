@@ -19,7 +19,7 @@ CHOICES = [(group, name) for group in GROUPS for name in choices(group)]
 def test_a_choice_is_a_structured_configuration_with_the_defaults_of_its_settings(group, name):
     kind = choices(group)[name]
     container = OmegaConf.structured(schema_of(group, kind))
-    assert container["suite" if kind.suite else KEYS.get(group, "name")] == name
+    assert container["suite" if hasattr(kind, "suite") else KEYS.get(group, "name")] == name
     for entry in settings_of(kind):
         default = default_of(entry)
         if default is MISSING:
