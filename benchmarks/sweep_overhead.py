@@ -36,7 +36,7 @@ from tests.composed import composed
 from robust_attn.config import plain, settings_from
 jobs, *small = sys.argv[1:]
 config = composed(*small)
-settings = [replace(settings_from(config), seed=seed) for seed in range(int(jobs))]
+settings = [replace(settings_from(config).as_values(), seed=seed) for seed in range(int(jobs))]
 """
 LOOP = """
 from robust_attn.run import execute

@@ -15,7 +15,8 @@ from robust_attn.attacks.torchattacks_bridge import Torchattack
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.budget import BUDGETS, Budget, TokenRadius
-from robust_attn.data import source
+from robust_attn.config import choices
+from robust_attn.data.source import Source
 from robust_attn.experiments.adversarial import Adversarial
 from robust_attn.experiments.lipschitz import LipschitzStudy
 from robust_attn.experiments.mass_splitting import MassSplitting
@@ -30,16 +31,6 @@ ATTACKS: dict[str, Callable[..., Attack]] = {
     **{attack.name: attack for attack in (Move, MassSplit, Duplicate, Linear, RandomMove, NoAttack)},
     "torchattacks": Torchattack,
 }
-SOURCES: dict[str, Callable[..., source.Source]] = {
-    "prose": source.Prose,
-    "text": source.TextFile,
-    "hub": source.HubText,
-    "gaussian": source.Gaussian,
-    "sphere": source.Sphere,
-    "digits": source.Digits,
-    "images": source.ImageFolder,
-}
-
 STUDIES: dict[str, Callable[..., Study]] = {
     study.name: study for study in (Adversarial, Radius, MeanField, MassSplitting, Unbalanced)
 }
@@ -85,12 +76,16 @@ def attack_from(values: dict[str, Any]) -> Attack:
     with told_as("attack"):
         if "suite" in values:
             return ATTACKS[values["suite"]](**values)
+        if values["name"] not in ATTACKS:  # that of an installed package
+            made: Attack = choices("attack")[values["name"]](**_own(values)).made()
+            return made
         return ATTACKS[values["name"]](**_own(values))
 
 
-def source_from(values: dict[str, Any]) -> source.Source:
+def source_from(values: dict[str, Any]) -> Source:
     """The data source named, with its own settings."""
-    return SOURCES[values["name"]](**_own(values))
+    made: Source = choices("data")[values["name"]](**_own(values)).made()
+    return made
 
 
 def study_from(values: dict[str, Any]) -> Study:

@@ -19,6 +19,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from robust_attn.config import plain, register_schemas, settings_from
+from robust_attn.config.folder import configuration_folder
+from robust_attn.config.help import help_text
 from robust_attn.config.places import Places, Plan, hash_at, hash_of, is_basic
 from robust_attn.config.request import request_of
 from robust_attn.config.sentences import WRONG_CONFIGURATION, sentence_of
@@ -30,13 +32,6 @@ from robust_attn.runs.sweep.outcomes import JobOutcome, collect_outcomes, leave_
 from robust_attn.types import ExitStatus, Outcome, UserError
 
 TRACEBACK_VARIABLE = "ROBUST_ATTN_TRACEBACK"
-
-
-def configuration_folder() -> Path:
-    """conf/ inside the installed package, or at the root of the source tree."""
-    package = Path(__file__).resolve().parent
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
 
 
 def main() -> None:
@@ -62,6 +57,9 @@ def run_command_line() -> ExitStatus:
     """Compose the configuration, run the job or the sweep, and turn every failure into one sentence and a status."""
     if "--version" in sys.argv[1:]:
         print(f"robust_attn {version('robust_attn')}")
+        return ExitStatus.OK
+    if {"--help", "-h"} & set(sys.argv[1:]):  # Hydra's own would take seconds to list the groups
+        print(help_text())
         return ExitStatus.OK
     register_schemas()
     os.environ["HYDRA_FULL_ERROR"] = "1"
@@ -132,7 +130,9 @@ def _run_job(config: DictConfig) -> Outcome:
     sweep = sweep_name(Path(hydra_config.sweep.dir)) if hydra_config.mode is RunMode.MULTIRUN else None
     with debug_messages(screen) if hydra_config.verbose else contextlib.nullcontext():
         try:
-            return execute(settings, plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep)
+            return execute(
+                settings.as_values(), plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep
+            )
         except UserError as error:
             return Outcome(ExitStatus.WRONG_CONFIGURATION, str(error))
 

@@ -23,7 +23,8 @@ from robust_attn.build import (
     told_as,
 )
 from robust_attn.config import Settings
-from robust_attn.data.source import Gaussian, read_inputs
+from robust_attn.data.settings import Gaussian
+from robust_attn.data.source import read_inputs
 from robust_attn.experiments.adversarial_layer import AdversarialLayer
 from robust_attn.experiments.tightness import Tightness
 from robust_attn.models import AttentionModel, load_model

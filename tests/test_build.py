@@ -3,7 +3,6 @@ from robust_attn.attention.mask import Mask
 from robust_attn.budget import PerToken
 from robust_attn.build import (
     ATTACKS,
-    SOURCES,
     STUDIES,
     attack_from,
     budget_from,
@@ -11,15 +10,14 @@ from robust_attn.build import (
     source_from,
     study_from,
 )
-from robust_attn.config import SCHEMAS
-from robust_attn.data.source import Sphere
+from robust_attn.config import choices
+from robust_attn.data.settings import Sphere
 from robust_attn.experiments.adversarial import Adversarial
 from robust_attn.experiments.lipschitz import LipschitzStudy
 
 
 def test_names_are_those_of_the_schema():
-    assert set(ATTACKS) == set(SCHEMAS["schema/attack"])
-    assert set(SOURCES) == set(SCHEMAS["schema/data"])
+    assert set(ATTACKS) == set(choices("attack"))
 
 
 def test_settings_reach_their_object():
@@ -29,7 +27,7 @@ def test_settings_reach_their_object():
 
 
 def test_studies_are_tasks_and_get_their_settings():
-    assert set(STUDIES) <= set(SCHEMAS["schema/task"])
+    assert set(STUDIES) <= set(choices("task"))
     values = {"name": "adversarial", "A": [[-1.0]], "radius": 2.0, "lengths": [2, 4]}
     assert study_from(values) == Adversarial([[-1.0]], 2.0, [2, 4])
     values = {"name": "lipschitz", "lengths": [2, 4], "windows": 3, "heads": True, "radii": [1.0], "mask": "causal"}

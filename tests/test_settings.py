@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from robust_attn.settings import Limits, Settings, default_of, limits_of, required, setting, settings_of
+from robust_attn.settings import Limits, Settings, default_of, limits_of, read, required, setting, settings_of
 from robust_attn.types import FieldError
 
 
@@ -18,6 +18,8 @@ class Walk(Settings):
     share: float = setting(0.5, "of the way", above=0, below=1)
     lengths: tuple[int, ...] = setting([2, 4], "in turn", least=1)
     pace: float | str = setting("slow", "how fast", words=("slow", "fast"), above=0)
+    days: int | str = setting("all", "when", words=("all",), least=1, whole=True)
+    year: int = setting(3, "the month", least=0, most=12)
     name: ClassVar[str] = "walk"
 
 
@@ -30,8 +32,15 @@ class LongWalk(Walk):
     ("given", "sentence"),
     [
         ({"steps": -1}, "steps must be at least 0, got -1."),
-        ({"steps": float("nan")}, "steps must be at least 0, got nan."),
-        ({"share": 1.0}, "share must be above 0 and below 1, got 1.0."),
+        ({"share": float("nan")}, "share must be finite and between 0 and 1, got nan."),
+        ({"steps": None}, "steps must be at least 0, got None."),
+        ({"steps": (1, 2)}, "steps must be at least 0, got [1, 2]."),
+        ({"place": " "}, "place is empty: expected where to."),
+        ({"share": 10**400}, f"share must be finite and between 0 and 1, got {10**400}."),
+        ({"days": 1.5}, "days must be 'all' or a whole number at least 1, got 1.5."),
+        ({"days": (1,)}, "days must be 'all' or a whole number at least 1, got [1]."),
+        ({"year": 13}, "year must be from 0 to 12, got 13."),
+        ({"share": 1.0}, "share must be between 0 and 1, got 1.0."),
         ({"lengths": (3, 0)}, "lengths must be at least 1, got 0."),
         ({"pace": "idle"}, "pace must be one of slow, fast or above 0, got 'idle'."),
         ({"pace": -2.0}, "pace must be one of slow, fast or above 0, got -2.0."),
@@ -40,7 +49,7 @@ class LongWalk(Walk):
 )
 def test_a_value_beyond_its_limits_is_refused_in_one_sentence(given, sentence):
     with pytest.raises(FieldError) as refusal:
-        Walk("home", **given)
+        read(Walk, vars(Walk("home")) | given)
     assert str(refusal.value) == sentence
     assert str(refusal.value.of_setting("task")) == f"task.{sentence}"
 

@@ -17,7 +17,7 @@ def counts(bars: RunBars) -> list[tuple[float, float | None]]:
 
 def test_bars_follow_layers_samples_and_steps(tmp_path):
     bars = RunBars(Console(file=io.StringIO()))
-    settings = settings_from(composed(*QUICK, "model=toy", "attack.steps=5"))
+    settings = settings_from(composed(*QUICK, "model=toy", "attack.steps=5")).as_values()
     seen = [
         (record["layer"], record["sample"], counts(bars))
         for record in task_records(settings, RunFolder(tmp_path), bars)
@@ -35,8 +35,8 @@ def test_bars_follow_layers_samples_and_steps(tmp_path):
 
 def test_a_study_and_windows(tmp_path):
     bars = RunBars(Console(file=io.StringIO()))
-    settings = settings_from(composed(*QUICK, "task=adversarial", "task.lengths=[2,8]"))
+    settings = settings_from(composed(*QUICK, "task=adversarial", "task.lengths=[2,8]")).as_values()
     assert len(list(task_records(settings, RunFolder(tmp_path), bars))) > 0
     assert len(counts(bars)) == 1
     assert samples_of(settings) == 2
-    assert samples_of(settings_from(composed(*QUICK, "task=lipschitz", "task.windows=3"))) == 3
+    assert samples_of(settings_from(composed(*QUICK, "task=lipschitz", "task.windows=3")).as_values()) == 3

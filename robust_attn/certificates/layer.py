@@ -13,17 +13,18 @@ from robust_attn.attention.jacobian import project
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.attention.rounding import UNIT, Sizes, rounding_at, within_range
-from robust_attn.bounds import paper, sharp, splitting
+from robust_attn.bounds import splitting
 from robust_attn.bounds.ball import BallNorms, ball_norms
 from robust_attn.bounds.bound import Bound, from_output_change, not_applicable
 from robust_attn.bounds.comparators import comparator_bounds
 from robust_attn.bounds.joint_norms import joint_norms
+from robust_attn.bounds.registry import GLOBAL_BOUNDS, foreign_bounds
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, PerToken, Wasserstein, expect_budget
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms, product_error
-from robust_attn.types import Scope, Side, UserError, Verdict
+from robust_attn.types import Scope, UserError, Verdict
 
 HULL = "local.hull"
 PATH = (0.25, 0.5, 0.75, 1.0)
@@ -200,18 +201,7 @@ def _doubtful(layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure) ->
 
 def _global_bounds(layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Budget) -> tuple[Bound, ...]:
     ball = BallSetting.around(layer, norms, measure, budget)
-    lower = "it is stated for one head with V = I"
-    return (
-        paper.discrete_upper(ball),
-        paper.mean_field_upper(ball),
-        paper.masked_mean_field_upper(ball),
-        not_applicable("paper.discrete_lower", lower, Scope.GLOBAL, Side.LOWER),
-        not_applicable("paper.mean_field_lower", lower, Scope.GLOBAL, Side.LOWER),
-        sharp.unified_upper(ball),
-        sharp.half_square_upper(ball),
-        sharp.sharp_mean_field_upper(ball),
-        sharp.token_max_upper(ball),
-    )
+    return tuple(bound(ball) for bound in (*GLOBAL_BOUNDS, *foreign_bounds()))
 
 
 @dataclass(frozen=True)

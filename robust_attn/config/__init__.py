@@ -1,6 +1,10 @@
-"""Settings: the schema of every configuration group, and their translation into validated plain values."""
+"""Settings: what can be chosen, Hydra's schemas of it, and checked settings from a composed configuration."""
 
-from robust_attn.config.schema import SCHEMAS
-from robust_attn.config.settings import Settings, plain, register_schemas, settings_from
+from robust_attn.config.choices import choices
+from robust_attn.config.run import RunSettings, Values
+from robust_attn.config.schema import register_schemas
+from robust_attn.config.settings import plain, settings_from
 
-__all__ = ["SCHEMAS", "Settings", "plain", "register_schemas", "settings_from"]
+Settings = Values
+
+__all__ = ["RunSettings", "Settings", "Values", "choices", "plain", "register_schemas", "settings_from"]

@@ -1,303 +1,78 @@
-"""The schema of every configuration group: what can be set, of which type, with which default."""
+"""Hydra's schemas, made from settings: names and types of what can be set, so that a typo is an error."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
-from omegaconf import MISSING
-
-from robust_attn.experiments.schema import (
-    AdversarialLayerTaskSchema,
-    AdversarialTaskSchema,
-    LipschitzTaskSchema,
-    MassSplittingTaskSchema,
-    MeanFieldTaskSchema,
-    RadiusTaskSchema,
-    TightnessTaskSchema,
-    UnbalancedTaskSchema,
-)
-
-
-@dataclass
-class ModelSchema:
-    """`weights` is auto, random, pretrained or a folder; `sizes` are configuration values for random weights.
-
-    `tokenizer` is a folder to take the tokenizer from, null for that of the weights.
-    """
-
-    name: str = MISSING
-    weights: str = "auto"
-    tokenizer: str | None = None
-    sizes: Any = None
-
-
-@dataclass
-class ProseSchema:
-    """English from the documentation topics that every Python ships."""
-
-    name: str = "prose"
-
-
-@dataclass
-class TextSchema:
-    """A UTF-8 text file."""
-
-    path: str = MISSING
-    name: str = "text"
-
-
-@dataclass
-class HubSchema:
-    """A text column of a Hugging Face data set."""
-
-    dataset: str = "fancyzhx/ag_news"
-    split: str = "test"
-    column: str = "text"
-    name: str = "hub"
-
-
-@dataclass
-class GaussianSchema:
-    """Standard normal tokens times `scale`."""
-
-    scale: float = 1.0
-    name: str = "gaussian"
-
-
-@dataclass
-class SphereSchema:
-    """Tokens uniform on a sphere; without a radius, that of the layer's normalisation."""
-
-    radius: float | None = None
-    name: str = "sphere"
-
-
-@dataclass
-class DigitsSchema:
-    """The digits that scikit-learn ships, for image models."""
-
-    name: str = "digits"
-
-
-@dataclass
-class ImagesSchema:
-    """A folder of images, for image models."""
-
-    path: str = MISSING
-    name: str = "images"
-
-
-@dataclass
-class MoveSchema:
-    """Projected ascent."""
-
-    steps: int = 80
-    restarts: int = 1
-    name: str = "move"
-
-
-@dataclass
-class MassSplitSchema:
-    """Write tokens as several atoms, then ascend; `tokens` is all or how many, `masses` equal or sliver.
-
-    No sliver is lighter than `lightest`.
-    """
-
-    copies: int = 2
-    steps: int = 80
-    restarts: int = 1
-    tokens: Any = "all"
-    masses: str = "equal"
-    lightest: float = 1e-10
-    name: str = "mass_split"
-
-
-@dataclass
-class DuplicateSchema:
-    """A token inserted again, up to `repeats` times."""
-
-    repeats: int = 1
-    name: str = "duplicate"
-
-
-@dataclass
-class LinearSchema:
-    """The top singular direction."""
-
-    name: str = "linear"
-
-
-@dataclass
-class RandomSchema:
-    """The best of some random displacements."""
-
-    trials: int = 16
-    name: str = "random"
-
-
-@dataclass
-class TorchattacksSchema:
-    """An attack of torchattacks by the `name` of its class; `step_size` is its alpha as a part of its eps."""
-
-    name: str = "PGDL2"
-    steps: int = 30
-    step_size: float = 0.25
-    suite: str = "torchattacks"
-
-
-@dataclass
-class NoneSchema:
-    """Nothing: no attack, or no tracker."""
-
-    name: str = "none"
-
-
-@dataclass
-class BudgetSchema:
-    """The norm, the radius, and the support: auto, tokens, normalization, or the radius of the ball atoms stay in."""
-
-    kind: str = MISSING
-    radius: float = 0.01
-    support: Any = "auto"
-
-
-@dataclass
-class WandbSchema:
-    """Weights & Biases: offline, online or disabled."""
-
-    name: str = "wandb"
-    mode: str = "offline"
-    project: str = "robust_attn"
-
-
-@dataclass
-class AttackTaskSchema:
-    """Attack, certify, report."""
-
-    name: str = "attack"
-
-
-@dataclass
-class CertifyTaskSchema:
-    """Certificates of every layer and, with `heads`, of every head; with a tolerance also the radius that keeps it."""
-
-    name: str = "certify"
-    heads: bool = True
-    tolerance: float | None = None
-
-
-@dataclass
-class WorstCaseTaskSchema:
-    """Search for the tokens in a ball with the largest local Lipschitz constant; without a radius, the layer's own.
-
-    With `masses` for the masses of the tokens too.
-    """
-
-    name: str = "worst_case"
-    radius: float | None = None
-    steps: int = 60
-    restarts: int = 2
-    masses: bool = False
-
-
-@dataclass
-class ThroughModelTaskSchema:
-    """Attack a whole classifier, watch every layer, and find the radius of a flip up to a relative `accuracy`."""
-
-    name: str = "through_model"
-    accuracy: float = 0.05
-
-
-@dataclass
-class RepeatTokensTaskSchema:
-    """Repeat up to `repeats` tokens of a text, each the best of `candidates` that were really read."""
-
-    name: str = "repeat_tokens"
-    repeats: int = 4
-    candidates: int = 8
-
-
-@dataclass
-class SoundnessTaskSchema:
-    """Try to break certificates: `cases` or `minutes` of random layers, from `first_seed` on; one may be null.
-
-    `resume` is the folder of a campaign to go on with, `replay` a saved violation to look at again instead.
-    """
-
-    name: str = "soundness"
-    cases: int | None = 200
-    minutes: float | None = None
-    first_seed: int = 0
-    resume: str | None = None
-    replay: str | None = None
-
-
-@dataclass
-class CertificateSchema:
-    """How certificates are computed; without a `seed` the start of a Lanczos value is drawn anew in every run."""
-
-    deterministic: bool = False
-    failure_probability: float = 1e-9
-    lanczos_steps: int = 64
-    seed: int | None = None
-
-
-@dataclass
-class RunSchema:
-    """Everything a run is told."""
-
-    task: Any = MISSING
-    model: ModelSchema = MISSING
-    data: Any = MISSING
-    attack: Any = MISSING
-    budget: BudgetSchema = MISSING
-    tracker: Any = MISSING
-    layers: Any = "all"
-    tokens: int = 32
-    samples: int = 4
-    seed: int = 0
-    device: str = "auto"
-    dtype: str = "float64"
-    tolerance: float | None = None
-    certificate: CertificateSchema = field(default_factory=CertificateSchema)
-
-
-SCHEMAS: dict[str, dict[str, type]] = {
-    "schema": {"run": RunSchema, "model": ModelSchema, "budget": BudgetSchema},
-    "schema/data": {
-        "prose": ProseSchema,
-        "text": TextSchema,
-        "hub": HubSchema,
-        "gaussian": GaussianSchema,
-        "sphere": SphereSchema,
-        "digits": DigitsSchema,
-        "images": ImagesSchema,
-    },
-    "schema/attack": {
-        "move": MoveSchema,
-        "mass_split": MassSplitSchema,
-        "duplicate": DuplicateSchema,
-        "linear": LinearSchema,
-        "random": RandomSchema,
-        "torchattacks": TorchattacksSchema,
-        "none": NoneSchema,
-    },
-    "schema/tracker": {"wandb": WandbSchema, "none": NoneSchema},
-    "schema/task": {
-        "attack": AttackTaskSchema,
-        "certify": CertifyTaskSchema,
-        "lipschitz": LipschitzTaskSchema,
-        "worst_case": WorstCaseTaskSchema,
-        "tightness": TightnessTaskSchema,
-        "adversarial_layer": AdversarialLayerTaskSchema,
-        "adversarial": AdversarialTaskSchema,
-        "radius": RadiusTaskSchema,
-        "mean_field": MeanFieldTaskSchema,
-        "mass_splitting": MassSplittingTaskSchema,
-        "unbalanced": UnbalancedTaskSchema,
-        "through_model": ThroughModelTaskSchema,
-        "repeat_tokens": RepeatTokensTaskSchema,
-        "soundness": SoundnessTaskSchema,
-    },
-}
+import types
+from dataclasses import MISSING, Field, field, make_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import omegaconf
+from hydra.core.config_store import ConfigStore
+
+from robust_attn.config.choices import choices
+from robust_attn.config.run import GROUPS, KEYS, CertificateSettings, RunSettings
+from robust_attn.models.settings import ModelSettings
+from robust_attn.settings import Settings, called, default_of, listed, settings_of
+
+Entry = tuple[str, Any, Any]
+SHARED = ("tolerance",)
+"""Settings of a task that are understood without `task.` too: theirs is that of the run unless given."""
+
+
+def register_schemas() -> None:
+    """Make every choice of every group known to Hydra."""
+    store = ConfigStore.instance()
+    store.store(group="schema", name="run", node=run_schema())
+    for group in GROUPS:
+        for name, kind in choices(group).items():
+            store.store(group=group, name=name, node=schema_of(group, kind))
+
+
+def schema_of(group: str, kind: type[Settings]) -> type:
+    """A dataclass that OmegaConf takes, with the fields of a choice and what it is called."""
+    entries: list[Entry] = _entries(kind)
+    key = KEYS.get(group, "name")
+    if key not in [name for name, _, _ in entries]:
+        entries.insert(0, (key, str, called(kind)))
+    if issubclass(kind, ModelSettings) and kind.reads is not None:
+        entries.append(("defaults", list[Any], _fresh(["_self_", {"override /data@_global_.data": kind.reads}])))
+    return make_dataclass(kind.__name__, entries)
+
+
+def run_schema() -> type:
+    """The same of the run: a place for each group, certificates, and what all tasks share."""
+    certificate = make_dataclass("certificate", _entries(CertificateSettings))
+    places: list[Entry] = [(group, Any, omegaconf.MISSING) for group in GROUPS]
+    places.append(("certificate", certificate, field(default_factory=certificate)))
+    known = {name for name, _, _ in places}
+    return make_dataclass("run", [*places, *(entry for entry in _entries(RunSettings) if entry[0] not in known)])
+
+
+def _entries(kind: type[Settings]) -> list[Entry]:
+    hints = get_type_hints(kind)
+    return [(entry.name, _kind(hints[entry.name]), _default(entry, kind)) for entry in settings_of(kind)]
+
+
+def _default(entry: Field[Any], kind: type[Settings]) -> Any:
+    if entry.name in SHARED and kind is not RunSettings:
+        return f"${{{entry.name}}}"
+    default = default_of(entry)
+    if default is MISSING:
+        return omegaconf.MISSING
+    return _fresh(listed(default)) if isinstance(default, tuple) else default
+
+
+def _fresh(values: list[Any]) -> Any:
+    """A list as a default; OmegaConf copies what the factory gives."""
+    return field(default_factory=lambda: values)
+
+
+def _kind(hint: Any) -> Any:
+    """The type that OmegaConf checks: scalars, perhaps null, and lists of them. It leaves everything else to us."""
+    arguments = get_args(hint)
+    if get_origin(hint) is tuple:
+        return list[arguments[0]] if arguments[0] in (int, float, str) else Any  # type: ignore[valid-type]
+    if get_origin(hint) in (Union, types.UnionType):
+        plain = [kind for kind in arguments if kind is not type(None)]
+        return Union[plain[0], None] if len(plain) == 1 and plain[0] in (int, float, str) else Any  # noqa: UP007
+    return hint if hint in (int, float, str, bool) else Any

@@ -1,58 +1,17 @@
-"""From a composed configuration to validated plain values."""
+"""From a composed configuration to checked settings; the last place that knows a DictConfig."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Collection
+from dataclasses import fields
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from robust_attn.config.checks import (
-    at_least,
-    check_attack,
-    check_budget,
-    check_certificate,
-    check_dtype,
-    check_given,
-    check_seed,
-    check_sizes,
-    check_task,
-    check_tolerance,
-    check_tracker,
-    chosen_layers,
-    one_of,
-)
-from robust_attn.config.schema import SCHEMAS, BudgetSchema, CertificateSchema, ModelSchema, RunSchema
-from robust_attn.types import UserError
-
-DEVICES = ("auto", "cpu")
-
-
-def register_schemas() -> None:
-    """Make every group's schema known to Hydra, so that typos and wrong types are errors."""
-    store = ConfigStore.instance()
-    for group, schemas in SCHEMAS.items():
-        for name, schema in schemas.items():
-            store.store(group=group, name=name, node=schema)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Validated settings; of each group the chosen option as plain values."""
-
-    task: dict[str, Any]
-    model: dict[str, Any]
-    data: dict[str, Any]
-    attack: dict[str, Any]
-    budget: dict[str, Any]
-    tracker: dict[str, Any]
-    certificate: dict[str, Any]
-    layers: tuple[int, ...] | None
-    tokens: int
-    samples: int
-    seed: int
-    dtype: str
+from robust_attn.config.choices import choices, warn_of_unusable
+from robust_attn.config.run import GROUPS, KEYS, CertificateSettings, RunSettings, chosen_layers
+from robust_attn.settings import Settings, read, settings_of
+from robust_attn.types import FieldError, UserError
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
@@ -62,49 +21,57 @@ def plain(config: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
-def _check_names(values: dict[str, Any]) -> None:
-    """Nothing beside what the schemas know: Hydra's + adds any key, `_target_` among them, and a file can too."""
-    groups: dict[str, Any] = {"": RunSchema, "model.": ModelSchema, "budget.": BudgetSchema}
-    groups["certificate."] = CertificateSchema
-    groups |= {f"{group}.": _schema_of(group, values[group]) for group in ("task", "data", "attack", "tracker")}
-    for prefix, schema in groups.items():
-        given = values[prefix.removesuffix(".")] if prefix else values
-        known = set(schema.__dataclass_fields__)
-        unknown = sorted(str(name) for name in given if name not in known)
-        if unknown:
-            raise UserError(
-                f"There is no setting {prefix + unknown[0]!r}; python -m robust_attn --cfg job lists them all."
-            )
-        missing = sorted(known - set(given))
-        if missing:
-            raise UserError(f"{prefix}{missing[0]} is missing; choose another {prefix.removesuffix('.')} as a whole.")
-
-
-def _schema_of(group: str, chosen: Any) -> Any:
-    """The schema of the option of a group that was chosen."""
-    known = SCHEMAS[f"schema/{group}"]
-    name = "torchattacks" if "suite" in (chosen or ()) else chosen.get("name") if isinstance(chosen, dict) else chosen
-    if name not in known:
-        raise UserError(f"There is no {group} {name!r}; there are: {', '.join(known)}.")
-    return known[name]
-
-
-def settings_from(config: DictConfig) -> Settings:
-    """Validated settings, or a UserError of one sentence that says what was expected and what came."""
+def settings_from(config: DictConfig) -> RunSettings:
+    """Checked settings, or a UserError of one sentence that says what was expected and what came."""
     values = plain(config)
-    _check_names(values)
-    for name in ("tokens", "samples"):
-        at_least(name, values[name], 1)
-    check_seed(values["seed"])
-    check_given(values)
-    check_dtype(values["dtype"], values["task"]["name"])
-    one_of("device", values["device"], DEVICES)
-    check_budget(values["budget"])
-    check_attack(values["attack"])
-    check_tracker(values["tracker"])
-    check_sizes(values["model"])
-    check_certificate(values["certificate"])
-    check_tolerance(values)
-    check_task(values["task"])
-    names = {field.name for field in fields(Settings)} - {"layers"}
-    return Settings(layers=chosen_layers(values["layers"]), **{name: values[name] for name in names})
+    expect_names("", values, [entry.name for entry in fields(RunSettings)])
+    chosen: dict[str, Any] = {group: choice_from(group, values[group]) for group in GROUPS}
+    certificate = _made(CertificateSettings, "certificate", values["certificate"], ())
+    shared = {name: value for name, value in values.items() if name not in (*chosen, "certificate", "layers")}
+    try:
+        layers = chosen_layers(values["layers"])
+        settings = read(RunSettings, chosen | shared | {"certificate": certificate, "layers": layers})
+    except FieldError as error:
+        raise UserError(str(error)) from None
+    warn_of_unusable()
+    return settings
+
+
+def choice_from(group: str, given: Any) -> Settings:
+    """The settings of the choice that was made in a group."""
+    known, key = choices(group), KEYS.get(group, "name")
+    if not isinstance(given, dict):
+        raise _unknown(group, given, known)
+    if "suite" in given:
+        suites = [name for name, kind in known.items() if hasattr(kind, "suite")]
+        if given["suite"] not in suites:
+            raise UserError(f"{group}.suite must be one of {', '.join(suites)}, got {given['suite']!r}.")
+        return _made(known[given["suite"]], group, given, (key,))
+    if given.get(key) not in known:
+        raise _unknown(group, given.get(key), known)
+    return _made(known[given[key]], group, given, (key,))
+
+
+def _unknown(group: str, name: Any, known: Collection[str]) -> UserError:
+    return UserError(f"There is no {group} {name!r}; there are: {', '.join(known)}.")
+
+
+def _made(kind: type[Settings], group: str, given: Any, keys: tuple[str, ...]) -> Any:
+    """The settings from what is given under a group; `keys` say which choice it is."""
+    names = [entry.name for entry in settings_of(kind)]
+    expect_names(group, given, [*keys, *names])
+    try:
+        return read(kind, {name: given[name] for name in names})
+    except FieldError as error:
+        raise error.of_setting(group) from None
+
+
+def expect_names(group: str, given: Any, known: Collection[str]) -> None:
+    """Nothing beside what is known: Hydra's + adds any key, `_target_` among them, and a file can too."""
+    prefix = f"{group}." if group else ""
+    unknown = sorted(str(name) for name in given if name not in known)
+    if unknown:
+        raise UserError(f"There is no setting {prefix + unknown[0]!r}; python -m robust_attn --cfg job lists them all.")
+    missing = sorted(set(known) - set(given))
+    if missing:
+        raise UserError(f"{prefix}{missing[0]} is missing; choose another {group} as a whole.")

@@ -1,8 +1,7 @@
-"""Where the input of a layer comes from: one small class per kind, one function for all of them."""
+"""What arrives at a layer from each source (settings.py): one function for all of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,56 +13,9 @@ from torch import Tensor
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.data import images, synthetic, text
 from robust_attn.data.hub import hub_text
+from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Sphere, TextFile
 from robust_attn.models.model import AttentionModel
 from robust_attn.types import UserError
-
-
-@dataclass(frozen=True)
-class Prose:
-    """English technical prose that any Python ships."""
-
-
-@dataclass(frozen=True)
-class TextFile:
-    """A UTF-8 file."""
-
-    path: str
-
-
-@dataclass(frozen=True)
-class HubText:
-    """A column of a Hugging Face data set."""
-
-    dataset: str
-    split: str = "test"
-    column: str = "text"
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """Standard normal points times `scale`, put at the layer directly."""
-
-    scale: float = 1.0
-
-
-@dataclass(frozen=True)
-class Sphere:
-    """Points uniform on a sphere, put at the layer directly; by default of the layer's own input radius."""
-
-    radius: float | None = None
-
-
-@dataclass(frozen=True)
-class Digits:
-    """scikit-learn's handwritten digits."""
-
-
-@dataclass(frozen=True)
-class ImageFolder:
-    """The images in a folder."""
-
-    path: str
-
 
 Source = Prose | TextFile | HubText | Gaussian | Sphere | Digits | ImageFolder
 
@@ -116,7 +68,7 @@ def text_of(source: Prose | TextFile | HubText) -> str:
         case Prose():
             return text.prose()
         case TextFile(path):
-            return text.read_text(_place(path, "text"))
+            return text.read_text(Path(path).expanduser())
         case HubText(dataset, split, column):
             return hub_text(dataset, split, column)
 
@@ -127,14 +79,7 @@ def pixels_of(
     """Its first images, in the shape that a model reads."""
     if isinstance(source, Digits):
         return images.digits(samples, shape)
-    return images.image_folder(_place(source.path, "images"), samples, shape)
-
-
-def _place(path: str, what: str) -> Path:
-    """An empty path would be the folder where the command was typed."""
-    if not path.strip():
-        raise UserError(f"the path of the {what} is empty")
-    return Path(path).expanduser()
+    return images.image_folder(Path(source.path).expanduser(), samples, shape)
 
 
 def _synthetic(
@@ -162,15 +107,8 @@ def _points(
 ) -> Float[Tensor, "samples tokens width"]:
     layer = model.layer(index)
     if isinstance(source, Gaussian):
-        scale = _positive(source.scale, "scale")
-        return synthetic.gaussian(*size, layer.width, generator, layer.dtype, scale=scale)
+        return synthetic.gaussian(*size, layer.width, generator, layer.dtype, scale=source.scale)
     radius = layer.input_radius if source.radius is None else source.radius
     if radius is None:
         raise UserError(f"layer {index} of {model.name} has no known input radius; give one (data.radius=...)")
-    return synthetic.sphere(*size, layer.width, generator, layer.dtype, radius=_positive(radius, "radius"))
-
-
-def _positive(value: float, name: str) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise UserError(f"{name} must be positive and finite, got {value}")
-    return value
+    return synthetic.sphere(*size, layer.width, generator, layer.dtype, radius=radius)

@@ -1,19 +1,22 @@
-"""Adapters from Hugging Face models to AttentionLayer; the only importer of transformers."""
+"""Adapters from Hugging Face models to AttentionLayer; the only importer of transformers.
 
-from robust_attn.models.adapter import Adapter, AttachedLayer
-from robust_attn.models.catalog import CATALOG, ModelSpec, WheelSource, spec_of
-from robust_attn.models.load import load_model
-from robust_attn.models.model import AttentionModel
-from robust_attn.models.weights import WeightsOrigin
+Torch and transformers are imported when a model is asked for: the catalog and the settings cost nothing.
+"""
 
-__all__ = [
-    "CATALOG",
-    "Adapter",
-    "AttachedLayer",
-    "AttentionModel",
-    "ModelSpec",
-    "WeightsOrigin",
-    "WheelSource",
-    "load_model",
-    "spec_of",
-]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from robust_attn.models.load import load_model
+    from robust_attn.models.model import AttentionModel
+
+__all__ = ["AttentionModel", "load_model"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'robust_attn.models' has no attribute {name!r}")
+    from robust_attn.models import load
+
+    return getattr(load, name)

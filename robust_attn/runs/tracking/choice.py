@@ -1,10 +1,10 @@
 """Settings to tracker."""
 
+from robust_attn.runs.tracking.settings import MODES
 from robust_attn.runs.tracking.tracker import NoTracker, Tracker
 from robust_attn.types import UserError
 
 KINDS = ("wandb", "none")
-MODES = ("offline", "online", "disabled")
 
 
 def make_tracker(kind: str, mode: str, project: str) -> Tracker:
