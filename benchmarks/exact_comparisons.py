@@ -38,7 +38,8 @@ from robust_attn.bounds.bound import Bound, Side
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificate import Certificate, certify, certify_measures
 from robust_attn.radius_search import certified_radius
-from robust_attn.soundness.exact import ExactChange, Judge, Reference, constant_lower
+from robust_attn.soundness.exact import ExactChange, Judge, constant_lower
+from robust_attn.soundness.reference import Reference
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.types import Scope, UserError
 
