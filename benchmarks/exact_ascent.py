@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robust_attn.budget import Budget, PerToken, TokenRadius, Wasserstein
-from robust_attn.soundness.exact import (
+from robust_attn.soundness.exact import Sliver
+from robust_attn.soundness.reference import (
     DIGITS,
     Arithmetic,
     Matrix,
     Number,
     Reference,
-    Sliver,
     Vector,
     added,
     applied,

@@ -38,7 +38,8 @@ from robust_attn.bounds.bound import Bound
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificates.layer import Certificate, certify, certify_measures
 from robust_attn.certificates.radius import certified_radius
-from robust_attn.soundness.exact import ExactChange, Judge, Reference, constant_lower
+from robust_attn.soundness.exact import ExactChange, Judge, constant_lower
+from robust_attn.soundness.reference import Reference
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.types import Scope, Side, UserError
 

@@ -1,6 +1,6 @@
 """Layers and measures of every kind the operator knows: masks, biases, shared heads, rotation, masses, padding."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -9,6 +9,8 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rotary import Rotary
+
+MASSES = ("uniform", "copies", "unequal", "padded")
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,25 @@ class Case:
         return "-".join(words + ["rotary"] * self.rotary + ["bias"] * self.bias)
 
 
-CASES = [
-    Case(mask, groups, rotary, bias, masses)
-    for mask in Mask
-    for groups in (1, 2)
-    for rotary in (False, True)
-    for bias in (False, True)
-    for masses in ("uniform", "unequal", "padded", "copies")
-]
+def _case(first: int, second: int, third: int) -> Case:
+    """A row of the orthogonal array of strength two with eight rows: four masses, and four factors of two values.
+
+    Any two of the five columns (first, second), third, first + third, second + third, first + second + third (mod 2)
+    take every pair of values, each equally often.
+    """
+    return Case(
+        mask=(Mask.NONE, Mask.CAUSAL)[third],
+        groups=2 - (first + third) % 2,
+        rotary=bool((second + third) % 2),
+        bias=bool((1 + first + second + third) % 2),
+        masses=MASSES[2 * first + second],
+    )
+
+
+CASES = [_case(first, second, third) for third in (0, 1) for first in (0, 1) for second in (0, 1)]
+"""Every pair of values of every two factors (tests/test_cases.py proves it); the first is `Case()`."""
+MORE_CASES = CASES + [replace(case, rotary=not case.rotary) for case in CASES]
+"""With a second array, whose triples of rotation, masses and one more are the other ones: together all of them."""
 
 
 def generator(seed: int) -> torch.Generator:

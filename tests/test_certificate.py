@@ -17,20 +17,29 @@ from robust_attn.certificates.layer import HULL, Certificate, certify, certify_b
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import head_norms
 from robust_attn.types import Scope, Verdict
-from tests.cases import CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
+from tests.cases import (
+    MORE_CASES,
+    Case,
+    generator,
+    one_sample,
+    random_layer,
+    random_measure,
+    scalar_layer,
+    scalar_measure,
+)
 
 
 @settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
-    index=st.integers(0, len(CASES) - 1),
+    case=st.sampled_from(MORE_CASES),
     kind=st.sampled_from(sorted(BUDGETS)),
     log_radius=st.floats(-6, 1),
     log_size=st.floats(-1, 0.7),
     length=st.integers(1, 6),
 )
-def test_no_attack_exceeds_any_bound_that_applies(seed, index, kind, log_radius, log_size, length):  # noqa: PLR0917
-    case, budget = CASES[index], BUDGETS[kind](10**log_radius)
+def test_no_attack_exceeds_any_bound_that_applies(seed, case, kind, log_radius, log_size, length):  # noqa: PLR0917
+    budget = BUDGETS[kind](10**log_radius)
     layer = random_layer(case, generator(seed))
     measure = random_measure(case, generator(seed + 1), length=length, radius=10**log_size)
     seen = Move(12)(layer, measure, budget, generator=generator(seed + 2)).observation
@@ -43,9 +52,9 @@ def test_no_attack_exceeds_any_bound_that_applies(seed, index, kind, log_radius,
 
 
 @settings(max_examples=20)
-@given(seed=st.integers(0, 10**6), index=st.integers(0, len(CASES) - 1), log_radius=st.floats(-5, 1))
-def test_no_split_exceeds_the_certificate_of_the_split_measure(seed, index, log_radius):
-    case, budget = CASES[index], Wasserstein(10**log_radius)
+@given(seed=st.integers(0, 10**6), case=st.sampled_from(MORE_CASES), log_radius=st.floats(-5, 1))
+def test_no_split_exceeds_the_certificate_of_the_split_measure(seed, case, log_radius):
+    budget = Wasserstein(10**log_radius)
     layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1), length=3)
     seen = MassSplit(2, 10)(layer, measure, budget, generator=generator(seed + 2)).observation
     estimate = split_lipschitz(layer, measure, seed=seed + 3)
@@ -161,11 +170,11 @@ def test_a_sample_that_is_not_finite_leaves_the_others_alone():
     assert math.isfinite(float(estimate.upper[1]))
 
 
-@given(seed=st.integers(0, 10**6), index=st.integers(0, len(CASES) - 1), log_radius=st.floats(-4, 1))
+@given(seed=st.integers(0, 10**6), case=st.sampled_from(MORE_CASES), log_radius=st.floats(-4, 1))
 @settings(max_examples=20)
-def test_looking_along_the_path_never_costs(seed, index, log_radius):
+def test_looking_along_the_path_never_costs(seed, case, log_radius):
     """The path's sums are at most eps |D|_ball and eps^2 / 2 H(eps), the values at its end."""
-    case, budget = CASES[index], Wasserstein(10**log_radius)
+    budget = Wasserstein(10**log_radius)
     layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1))
     (end,) = ball_norms(layer, head_norms(layer), measure, (budget,))
     for sample, certificate in enumerate(certify_batch(layer, measure, budget, lipschitz=None)):
@@ -206,18 +215,18 @@ def test_second_order_with_confidence_is_the_given_constant_plus_the_same_curvat
 @settings(max_examples=20)
 @given(
     seed=st.integers(0, 10**6),
-    index=st.integers(0, len(CASES) - 1),
+    case=st.sampled_from(MORE_CASES),
     kind=st.sampled_from(sorted(BUDGETS)),
     log_radius=st.floats(-4, 0.5),
     power=st.integers(-3, 3),
     factor=st.floats(0.1, 10),
 )
-def test_scaling_laws_of_every_bound(seed, index, kind, log_radius, power, factor):  # noqa: PLR0917
+def test_scaling_laws_of_every_bound(seed, case, kind, log_radius, power, factor):  # noqa: PLR0917
     """X -> tX, eps -> t eps, W_Q and W_K -> /t, W_O -> c W_O multiplies every output change by c t.
 
     Five percent for what rests on the curvature, where equally good ways to hold a row are ties.
     """
-    t, case, radius = 2.0**power, CASES[index], 10**log_radius
+    t, radius = 2.0**power, 10**log_radius
     layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1), samples=1)
     scaled = dataclasses.replace(layer, query=layer.query / t, key=layer.key / t, output=layer.output * factor)
     before = certify(layer, measure.sample(0), BUDGETS[kind](radius))

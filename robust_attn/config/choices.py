@@ -14,8 +14,8 @@ from robust_attn.data.settings import SOURCES
 from robust_attn.models.catalog import CATALOG, ModelSpec, installed_models
 from robust_attn.models.settings import choice_of
 from robust_attn.plugins import Plugins, plugins
-from robust_attn.settings import Settings, called
 from robust_attn.runs.tracking.settings import TRACKERS
+from robust_attn.settings import Settings, called
 from robust_attn.types import UserError
 
 OURS: Mapping[str, Mapping[str, type[Settings]]] = {

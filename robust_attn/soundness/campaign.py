@@ -12,11 +12,10 @@ from typing import Any
 from robust_attn.record import Subject, finite, heading, worst_verdict
 from robust_attn.report.load import load_run
 from robust_attn.soundness.case import Case
-from robust_attn.soundness.check import check
+from robust_attn.soundness.check import check, reproducer, shrunk
 from robust_attn.soundness.comparison import CERTIFICATE, Checked, Comparison
 from robust_attn.soundness.drawing import drawn
 from robust_attn.soundness.findings import findings
-from robust_attn.soundness.reproducer import reproducer, shrunk
 from robust_attn.types import UserError, Verdict
 
 TASK = "soundness"

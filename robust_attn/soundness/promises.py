@@ -26,7 +26,7 @@ from robust_attn.soundness.comparison import (
     together,
 )
 from robust_attn.soundness.constants import attained
-from robust_attn.soundness.numbers import budget_of, chance, measures_of, stored_layer
+from robust_attn.soundness.numbers import Given, chance, given
 from robust_attn.soundness.strike import Strike, strike
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.types import Scope, UserError, Verdict
@@ -42,46 +42,43 @@ UNSUPPORTED = 100.0
 
 def certify_checked(case: Case) -> Checked:
     """`certify` for the measure attacked, perhaps written with copies."""
-    layer = stored_layer(case)
-    inputs = measures_of(case, layer)
-    budget = budget_of(case, inputs)
+    asked = given(case)
+    layer = asked.layer
 
-    def one(index: int) -> Checked:
-        sample = inputs.sample(index)
-        hit = strike(case, layer, sample, budget, case.samples[index])
+    def one(number: int, sample: TokenMeasure) -> Checked:
+        hit = strike(case, layer, sample, asked.budget, number)
         whole = hit.base.length == sample.length
         measure = sample if whole else hit.base
         found = certify(layer, measure, hit.budget, deterministic=case.deterministic, **chance(case))
         found = _as_far_as_it_speaks(layer, measure, found)
-        held = _held(hit, found, case.samples[index])
-        return together((held, _constants_held(case, index, layer, sample, found))) if hit.exact and whole else held
+        held = _held(hit, found, number)
+        return together((held, _constants_held(case, number, layer, sample, found))) if hit.exact and whole else held
 
-    return together(map(one, range(len(case.samples))))
+    return together(one(*each) for each in asked.samples())
 
 
 def _constants_held(
-    case: Case, index: int, layer: AttentionLayer, sample: TokenMeasure, certificate: Certificate
+    case: Case, number: int, layer: AttentionLayer, sample: TokenMeasure, certificate: Certificate
 ) -> Checked:
     """Bounds of the constant at the tokens, times the radius, beside the exact one."""
     budget, measure = BUDGETS[case.budget](case.radius), sample.to(torch.float64)
     change = attained(case, layer, sample, budget.weights(measure)) * budget.hilbert_radius(measure)
-    local = [bound for bound in certificate.bounds if bound.scope is Scope.LOCAL and bound.applies]
+    rounding = CONSTANT_PRODUCT * change
     return Checked(
         tuple(
-            Comparison(
-                bound.name, case.samples[index], change, CONSTANT_PRODUCT * change, bound.output_change, exact=True
-            )
-            for bound in local
-            if not (bound.comparator or math.isnan(bound.output_change))
+            Comparison(bound.name, number, change, rounding, bound.output_change, exact=True)
+            for bound in certificate.bounds
+            if bound.scope is Scope.LOCAL
+            and bound.applies
+            and not (bound.comparator or math.isnan(bound.output_change))
         )
     )
 
 
 def measures_checked(case: Case) -> Checked:
     """`certify_measures`: against whatever splits tokens. Without a support it has to refuse."""
-    layer = stored_layer(case)
-    inputs = measures_of(case, layer)
-    budget = budget_of(case, inputs)
+    asked = given(case)
+    layer, inputs, budget = asked.layer, asked.inputs, asked.budget
     assert isinstance(budget, Wasserstein)
     anywhere = budget
     if budget.support is None:
@@ -91,37 +88,34 @@ def measures_checked(case: Case) -> Checked:
             return Checked(())
         anywhere = replace(budget, support=UNSUPPORTED * float(inputs.to(torch.float64).radius.max()))
 
-    def one(index: int) -> Checked:
-        hit = strike(case, layer, inputs.sample(index), anywhere, case.samples[index])
+    def one(number: int, sample: TokenMeasure) -> Checked:
+        hit = strike(case, layer, sample, anywhere, number)
         promised = budget if hit.budget == anywhere else hit.budget
         assert isinstance(promised, Wasserstein)
-        (found,) = certify_measures(layer, stack([inputs.sample(index)]), promised)
-        return _held(hit, _as_far_as_it_speaks(layer, inputs.sample(index), found), case.samples[index])
+        (found,) = certify_measures(layer, stack([sample]), promised)
+        return _held(hit, _as_far_as_it_speaks(layer, sample, found), number)
 
-    return together(map(one, range(len(case.samples))))
+    return together(one(*each) for each in asked.samples())
 
 
 def radius_checked(case: Case) -> Checked:
     """No attack within a certified radius may change the output by more than the tolerance."""
     assert case.tolerance is not None
-    layer = stored_layer(case)
-    inputs = measures_of(case, layer)
-    return together(
-        _radius_held(case, layer, inputs.sample(index), found, case.samples[index])
-        for index, found in enumerate(_radii(case, layer, inputs, case.tolerance))
-    )
+    asked = given(case)
+    pairs = zip(asked.samples(), _radii(case, asked, case.tolerance), strict=True)
+    return together(_radius_held(case, asked.layer, sample, found, number) for (number, sample), found in pairs)
 
 
-def _radii(case: Case, layer: AttentionLayer, inputs: TokenMeasure, tolerance: float) -> Iterator[CertifiedRadius]:
+def _radii(case: Case, asked: Given, tolerance: float) -> Iterator[CertifiedRadius]:
     kind = BUDGETS[case.budget]
     if case.called == RADII:
-        exact, measure = layer.to(torch.float64), inputs.to(torch.float64)
+        exact, measure = asked.layer.to(torch.float64), asked.inputs.to(torch.float64)
         estimate = local_lipschitz(exact, measure, weights=kind(1.0).weights(measure), **chance(case))
         yield from certified_radii(exact, measure, kind, tolerance, lipschitz=estimate)
         return
-    for index in range(len(case.samples)):
-        sample, plain = inputs.sample(index), case.deterministic
-        yield certified_radius(layer, sample, kind, tolerance, deterministic=plain, **chance(case))
+    for _, sample in asked.samples():
+        plain = case.deterministic
+        yield certified_radius(asked.layer, sample, kind, tolerance, deterministic=plain, **chance(case))
 
 
 def _radius_held(

@@ -1,4 +1,4 @@
-"""Certificates as a run makes them: what it records, compared with every bound by itself."""
+"""Certificates as a run makes them: what it records of a layer, or of every layer of a whole classifier."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
+from robust_attn.attacks.attack import Attack
+from robust_attn.attacks.discrete import RepeatTokens
+from robust_attn.attacks.mass_split import Masses, MassSplit
+from robust_attn.attacks.move import Move
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.budget import Budget, TokenRadius, Wasserstein
+from robust_attn.budget import BUDGETS, Budget, TokenRadius, Wasserstein
 from robust_attn.certificates.layer import certify_measures
-from robust_attn.pipeline import LayerJob, attack_records
+from robust_attn.pipeline import LayerJob, attack_records, generator_for
 from robust_attn.record import Subject, bound_fields
-from robust_attn.soundness.case import Case
+from robust_attn.soundness.case import FLOATS, Case
 from robust_attn.soundness.comparison import (
     CERTIFICATE,
     CONSTANT_ROUNDING,
@@ -27,7 +32,20 @@ from robust_attn.soundness.comparison import (
     together,
 )
 from robust_attn.soundness.numbers import attack_of, budget_of, layer_of, measures_of, options_of
+from robust_attn.soundness.strike import strike
+from robust_attn.through.classifier import TextClassifier
+from robust_attn.through.records import LAYERS, ThroughModel
+from robust_attn.through.repeat import LAYERS as REPEAT_LAYERS
+from robust_attn.through.repeat import RepeatTask
+from robust_attn.through.victim import Victim
 from robust_attn.types import Scope, Verdict
+
+SIZES = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 30}
+CLASSES, STEPS, REPEATS = 3, 3, 2
+COARSE = 4.0
+"""Relative accuracy of radii that flip a prediction, of which nothing is asked here."""
+W2_ROUNDING = 1e-9
+"""Relative error of a W2 distance between outputs."""
 
 
 def records_checked(case: Case) -> Checked:
@@ -91,3 +109,100 @@ def compared(entry: Mapping[str, Any], bounds: Sequence[Mapping[str, Any]], numb
         elif entry["lipschitz"]["lower"] is not None:
             attained = entry["lipschitz"]["lower"] * entry["budget"]["radius"]
             yield Comparison(bound["name"], number, attained, CONSTANT_ROUNDING * attained + rounding, allowed)
+
+
+def through_checked(case: Case) -> Checked:
+    """`ThroughModel`: at every layer what the attack on the input did there, and an attack on its certificate."""
+    reader, ids = _classifier(case), _ids(case)
+    victim = Victim.of(reader, reader.measure(ids))
+    task = ThroughModel(_attack(case), budget_of(case, victim.base), accuracy=COARSE)
+    records = list(task.records(reader, ids, range(len(reader.model.attached)), options_of(case), seed=case.seed))
+    found = victim.strongest(task.attack, task.budget, generator_for(case.seed, "through", 0))
+    arriving = reader.trace(found.base).inputs
+    return together(
+        _layer_checked(case, reader, entry, arriving[entry["layer"]]) for entry in records if entry["task"] == LAYERS
+    )
+
+
+def _layer_checked(case: Case, reader: TextClassifier, entry: Mapping[str, Any], before: TokenMeasure) -> Checked:
+    layer = reader.model.layer(entry["layer"])
+    budget = BUDGETS[entry["budget"]["kind"]](entry["budget"]["radius"], layer.input_radius)
+    hit = strike(replace(case, attack="move", judged=FLOATS), layer, before.sample(0), budget, 0)
+    own = {**entry, "observed": {"output_change": hit.change, "rounding": hit.rounding}}
+    entries = [entry, own] if hit.usable else [entry]
+    reason = reason_of(entry)
+    comparisons = tuple(found for each in entries for found in compared(each, each["bounds"], 0))
+    return Checked(_renamed(case, comparisons), () if reason is None else (reason,))
+
+
+def repeat_checked(case: Case) -> Checked:
+    """`RepeatTask`: at every layer the text with repetitions, and slivers within the W2 distance that it came from."""
+    reader, ids = _classifier(case), _ids(case)
+    task = RepeatTask(RepeatTokens(REPEATS, REPEATS), Move(1, 0))
+    clean = reader.trace(reader.measure(ids))
+    layers = range(len(reader.model.attached))
+    return together(
+        Checked(_renamed(case, tuple(_repeated(case, reader, entry, clean.inputs[entry["layer"]]))))
+        for entry in task.records(reader, ids, layers, seed=case.seed)
+        if entry["task"] == REPEAT_LAYERS
+    )
+
+
+def _repeated(
+    case: Case, reader: TextClassifier, entry: Mapping[str, Any], before: TokenMeasure
+) -> Iterator[Comparison]:
+    layer, typed = reader.model.layer(entry["layer"]), entry["typed"]
+    allowed = {
+        bound["name"]: bound["output_change"]
+        for bound in [*entry["bounds"], {"name": CERTIFICATE, "applies": True, **entry["certified"]}]
+        if bound["applies"] and bound["output_change"] is not None
+    }
+    hit = strike(
+        replace(case, attack="sliver", judged=FLOATS),
+        layer,
+        before.sample(0),
+        Wasserstein(typed["w2_input"], layer.input_radius),
+        0,
+    )
+    for name, change in allowed.items():
+        yield Comparison(name, 0, typed["w2_output"], W2_ROUNDING * typed["w2_output"], change)
+        if hit.usable:
+            yield hit.beside(name, 0, change)
+
+
+def _renamed(case: Case, comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
+    """Bounds at layers of a model are called by the function as well."""
+    return tuple(replace(each, bound=f"{case.called}.{each.bound}") for each in comparisons)
+
+
+def _classifier(case: Case) -> TextClassifier:
+    """A random BERT of the case's seed; sizes multiply its embeddings, queries, keys and values."""
+    from robust_attn.models import load_model
+    from robust_attn.models.load import checked_model
+
+    model = load_model("bert", "random", sizes=SIZES, seed=case.seed % 2**32)
+    factors = {"query": case.logit_size, "key": case.logit_size, "value": case.value_size}
+    with torch.no_grad():
+        for name, parameter in model.module.named_parameters():
+            parameter.mul_(factors.get(name.split(".")[-2], 1.0) if name.endswith("weight") else 1.0)
+            if name.endswith("word_embeddings.weight"):
+                parameter.mul_(case.token_size)
+    width = SIZES["hidden_size"]
+    head = nn.Linear(width, CLASSES, dtype=torch.float64).requires_grad_(False)
+    numbers = torch.randn(CLASSES, width, generator=generator_for(case.seed, "head"), dtype=torch.float64)
+    head.load_state_dict({"weight": numbers, "bias": torch.zeros(CLASSES, dtype=torch.float64)})
+    return TextClassifier(checked_model(model.name, model.origin, model.module, tokenizer=None), head)
+
+
+def _ids(case: Case) -> torch.Tensor:
+    return torch.randint(0, SIZES["vocab_size"], (1, case.tokens), generator=generator_for(case.seed, "ids"))
+
+
+def _attack(case: Case) -> Attack:
+    match case.attack:
+        case "mass_split":
+            return MassSplit(2, STEPS, 0)
+        case "sliver":
+            return MassSplit(2, STEPS, 0, masses=Masses.SLIVER)
+        case _:
+            return Move(STEPS, 0)

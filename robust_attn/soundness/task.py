@@ -10,8 +10,7 @@ from typing import Any
 
 from robust_attn.runs.folder import RunFolder
 from robust_attn.soundness.campaign import Campaign, case_record, continued
-from robust_attn.soundness.check import check
-from robust_attn.soundness.reproducer import saved_case
+from robust_attn.soundness.check import check, saved_case
 
 VIOLATIONS = "violations"
 

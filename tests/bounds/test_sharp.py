@@ -14,7 +14,7 @@ from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Frobenius, PerToken
 from robust_attn.spectral.norms import head_norms
 from tests.bounds.balls import single_head_ball
-from tests.cases import CASES, generator, random_layer, random_measure
+from tests.cases import MORE_CASES, generator, random_layer, random_measure
 
 
 def constant(bound) -> float:
@@ -72,9 +72,8 @@ def test_worst_case_ascent_does_not_exceed_and_comes_near(mask, a):
     assert best / 3 <= worst.constant <= best
 
 
-@given(seed=st.integers(0, 40), index=st.integers(0, len(CASES) - 1))
-def test_token_max_dominates_the_jacobian_row_sums(seed, index):
-    case = CASES[index]
+@given(seed=st.integers(0, 40), case=st.sampled_from(MORE_CASES))
+def test_token_max_dominates_the_jacobian_row_sums(seed, case):
     layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1), samples=1)
     sample = measure.sample(0)
     ball = BallSetting.around(layer, head_norms(layer), sample, PerToken(1e-9))

@@ -2,9 +2,7 @@ import math
 
 from robust_attn.soundness.case import AGAINST_START, CANCELLING, SHIFTED, Case
 from robust_attn.soundness.check import FUNCTIONS
-from robust_attn.soundness.drawing import drawn
-from robust_attn.soundness.twists import TWISTS
-from robust_attn.soundness.usual import usual
+from robust_attn.soundness.drawing import TWISTS, drawn, usual
 
 MANY = [drawn(seed) for seed in range(3000)]
 KINDS = {

@@ -14,16 +14,16 @@ from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import evaluation_error
 from robust_attn.budget import Frobenius, PerToken, TokenRadius, Wasserstein
-from robust_attn.soundness import exact
+from robust_attn.soundness import reference
 from robust_attn.soundness.exact import (
     Judge,
-    Reference,
     Sliver,
     constant_lower,
     exact_change,
     exact_constant_lower,
     exact_output,
 )
+from robust_attn.soundness.reference import Reference
 from tests.cases import CASES, Case, generator, random_layer, random_measure, scalar_layer, scalar_measure
 
 BUDGETS = [Wasserstein(0.3), Frobenius(0.3), PerToken(0.3), Wasserstein(0.3, TokenRadius()), Frobenius(0.3, 9.0)]
@@ -86,7 +86,7 @@ def test_the_layer_is_within_its_stated_rounding(case, dtype):
     assert bool((torch.maximum(found - lower, upper - found).norm(dim=-1) <= stated + 1e-14).all())
 
 
-@pytest.mark.parametrize("case", CASES[::3], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_changes_and_derivatives_agree_with_float64(case):
     g = generator(5)
     layer, measure = random_layer(case, g), random_measure(case, g).sample(0)
@@ -105,7 +105,7 @@ def test_changes_and_derivatives_agree_with_float64(case):
         assert exact_constant_lower(layer, measure, field, weights) == pytest.approx(float(sizes[0] / sizes[1]))
 
 
-@pytest.mark.parametrize("case", CASES[::7], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_mpmath_finds_the_same(case):
     g = generator(6)
     layer, measure = random_layer(case, g), random_measure(case, g).sample(0)
@@ -113,7 +113,7 @@ def test_mpmath_finds_the_same(case):
     field = torch.where(measure.present[:, None], field, 0.0)
     found = [
         Judge.of(layer, measure, Wasserstein(9.0, 99.0), numbers).by(field)
-        for numbers in (exact.flint_balls(), exact.mpmath_intervals())
+        for numbers in (reference.flint_balls(), reference.mpmath_intervals())
     ]
     assert found[0].inside
     assert found[1].inside
@@ -260,7 +260,7 @@ def test_a_sliver_of_the_issue():
     assert found.points.flatten().tolist() == pytest.approx([1.0, 0.5, 10.0])
 
 
-@pytest.mark.parametrize("case", CASES[::5], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_slivers_that_are_whole_tokens_are_moves(case):
     g = generator(9)
     layer, measure = random_layer(case, g), random_measure(case, g).sample(0)
@@ -331,18 +331,18 @@ def test_copies_of_a_token_have_the_constant_of_the_split_measure():
 
 
 def test_without_flint_there_is_mpmath(monkeypatch):
-    for cached in (exact.arithmetic, exact.flint_balls):
+    for cached in (reference.arithmetic, reference.flint_balls):
         cached.cache_clear()
     monkeypatch.setitem(sys.modules, "flint", None)
     try:
-        assert exact.arithmetic().name == "mpmath"
+        assert reference.arithmetic().name == "mpmath"
         found = exact_change(scalar_layer(0.0), scalar_measure([1.0]), column(2.0), Wasserstein(1.0))
         assert (found.output_lower, found.output_upper, found.inside) == (1.0, 1.0, True)
     finally:
-        exact.arithmetic.cache_clear()
+        reference.arithmetic.cache_clear()
 
 
-@pytest.mark.parametrize("numbers", [exact.flint_balls(), exact.mpmath_intervals()], ids=lambda each: each.name)
+@pytest.mark.parametrize("numbers", [reference.flint_balls(), reference.mpmath_intervals()], ids=lambda each: each.name)
 def test_floats_are_rounded_outwards(numbers):
     with numbers.digits(60):
         third = numbers.number(1.0) / numbers.number(3.0)
@@ -360,6 +360,6 @@ def test_precision_is_left_as_it_was():
     import flint
 
     before = flint.ctx.prec, mpmath.iv.prec, mpmath.mp.prec
-    for numbers in (exact.flint_balls(), exact.mpmath_intervals()):
+    for numbers in (reference.flint_balls(), reference.mpmath_intervals()):
         exact_output(scalar_layer(1.0), scalar_measure([1.0, 2.0]), numbers)
     assert (flint.ctx.prec, mpmath.iv.prec, mpmath.mp.prec) == before

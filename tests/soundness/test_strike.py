@@ -8,8 +8,7 @@ import torch
 from robust_attn.soundness.case import Case
 from robust_attn.soundness.exact import exact_change
 from robust_attn.soundness.numbers import budget_of, measures_of, stored_layer
-from robust_attn.soundness.rival import centre_of, centred, exact_product, rival_layer
-from robust_attn.soundness.strike import strike
+from robust_attn.soundness.strike import centre_of, centred, exact_product, rival_layer, strike
 
 CASE = Case(6, tokens=3, width=2, groups=2, out=2, radius=0.1, bias_size=1.0, judged="exact", support="number")
 FAR = replace(CASE, points="shifted", distance=1e7, token_size=1e-3, radius=1e-4, logit_size=1e-2, support="none")

@@ -6,7 +6,7 @@ import pytest
 
 from robust_attn import certificate
 from robust_attn.config import settings_from
-from robust_attn.soundness import campaign, reproducer
+from robust_attn.soundness import campaign, check
 from robust_attn.soundness.case import Case
 from robust_attn.types import ExitStatus, UserError
 from tests.composed import composed, run
@@ -30,7 +30,7 @@ def test_a_campaign_of_one_case_and_another_that_goes_on(tmp_path):
 def test_a_planted_bound_one_percent_too_small_is_caught_saved_shrunk_and_replayed(tmp_path, monkeypatch):
     sound = certificate._hull
     monkeypatch.setattr(certificate, "_hull", lambda *arguments: 0.99 * sound(*arguments))
-    monkeypatch.setattr(reproducer, "TRIES", 12)
+    monkeypatch.setattr(check, "TRIES", 12)
     monkeypatch.setattr(campaign, "drawn", lambda seed: TIGHT if seed == 0 else pytest.fail("one case was asked for"))
     outcome, records, summary, _ = run(tmp_path / "run", *CASE)
     assert outcome.status is ExitStatus.VIOLATED
