@@ -15,5 +15,5 @@ trap 'rm -rf "$place"' EXIT
 "$place/env/bin/pip" install --quiet "$root[test]" "$2" "$3"
 cd "$root"
 OMP_NUM_THREADS=1 "$place/env/bin/python" -m pytest -q -n 0 -p no:cacheprovider \
-    tests/attention tests/models tests/test_certificate.py tests/soundness/test_task.py tests/test_run.py
+    tests/attention tests/models tests/certificates/test_layer.py tests/soundness/test_task.py tests/test_run.py
 "$place/env/bin/python" -c "import sys, torch, transformers; print(sys.version.split()[0], torch.__version__, transformers.__version__)"

@@ -25,9 +25,10 @@ from robust_attn.soundness.reference import (
     Reference,
     Vector,
     added,
-    applied,
     apply,
     dot,
+    product,
+    transposed,
     turned,
 )
 
@@ -126,7 +127,7 @@ def replica_of(reference: Reference) -> Replica:
             return _floats(reference.numbers, [[row(head, i) for i in count] for head in heads])
 
         return Replica(
-            value=_floats(reference.numbers, [_product(head.output, head.value) for head in reference.heads]),
+            value=_floats(reference.numbers, [product(head.output, head.value) for head in reference.heads]),
             interaction=table(0),
             key=table(1),
             query=less_own(2),
@@ -153,16 +154,16 @@ def _logit_forms(reference: Reference, head: int, origin: Vector) -> dict[tuple[
 
 def _logit_form(reference: Reference, head: int, origin: Vector, i: int, j: int) -> Form:
     weights, scale = reference.heads[head], reference.scale
-    rows = [*_columns(weights.query), weights.query_bias]
+    rows = [*transposed(weights.query), weights.query_bias]
     if reference.turns is not None:
         cosines, sines = reference.turns[j]
         back = cosines, [-sine for sine in sines]
         rows = [turned(turned(row, *reference.turns[i]), *back) for row in rows]
     *rows, bias = [[scale * entry for entry in row] for row in rows]
-    form = [apply(_columns(weights.key), row) for row in rows]
-    pull = apply(_columns(weights.key), bias)
+    form = [apply(transposed(weights.key), row) for row in rows]
+    pull = apply(transposed(weights.key), bias)
     in_own = added(apply(form, origin), apply(rows, weights.key_bias))
-    in_other = added(apply(_columns(form), origin), pull)
+    in_other = added(apply(transposed(form), origin), pull)
     return form, in_other, in_own, dot(origin, in_own) + dot(pull, origin) + dot(bias, weights.key_bias)
 
 
@@ -346,14 +347,6 @@ def _largest(field: Array) -> Array:
 
 def _minus(left: Any, right: Any) -> Any:
     return [a - b for a, b in zip(left, right, strict=True)] if isinstance(left, list) else left - right
-
-
-def _columns(matrix: Matrix) -> Matrix:
-    return [list(column) for column in zip(*matrix, strict=True)]
-
-
-def _product(left: Matrix, right: Matrix) -> Matrix:
-    return applied(_columns(right), left)
 
 
 def _floats(numbers: Arithmetic, values: Any) -> Array:

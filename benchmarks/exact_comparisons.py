@@ -38,6 +38,7 @@ from robust_attn.bounds.bound import Bound
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificates.layer import Certificate, certify, certify_measures
 from robust_attn.certificates.radius import certified_radius
+from robust_attn.soundness.comparison import CERTIFICATE
 from robust_attn.soundness.exact import ExactChange, Judge, constant_lower
 from robust_attn.soundness.reference import Reference
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
@@ -50,7 +51,6 @@ FARTHEST = 1e6
 """Times the size of the tokens: how far an attack goes where a radius was certified that has no end."""
 BELOW = 1 - 1e-15
 """What two products of floats may have added."""
-CERTIFICATE = "certificate"
 VIOLATED, RAISED = 3, 1
 SHOWN = 60
 

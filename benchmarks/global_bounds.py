@@ -21,7 +21,7 @@ from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import sharp
-from robust_attn.pipeline import ball_bounds
+from robust_attn.pipeline.balls import ball_bounds
 
 MODELS = (("minilm", "pretrained"), ("smollm2", "pretrained"), ("bert", "random"), ("gpt2", "random"))
 TOKENS = 64

@@ -291,7 +291,7 @@ MUTANTS = (
     ),
     *_altered(
         "certificates/layer.py",
-        "test_certificate.py",
+        "certificates/test_layer.py",
         ("moments", "((1 - start) ** 2 - (1 - end) ** 2) / 2", "(end - start) ** 2 / 2", "the_path_by_hand"),
         (
             "remainder",

@@ -25,9 +25,10 @@ from typing import Any
 import robust_attn as ra
 from benchmarks.measuring import timed
 from robust_attn.data.source import Prose, read_inputs
-from robust_attn.pipeline import CertificateOptions, LayerJob, attack_records, generator_for
-from robust_attn.record import Subject
-from robust_attn.report import load_run, write_report
+from robust_attn.pipeline.checks import attack_records
+from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for
+from robust_attn.records.store import load_run
+from robust_attn.report import write_report
 
 LAYERS, TOKENS, REPEATS = 24, 32, 5
 LIMIT = 3_000_000
@@ -42,7 +43,7 @@ def real_record() -> tuple[dict[str, Any], list[list[str]] | None]:
     inputs = read_inputs(Prose(), model, **source)
     job = LayerJob(Subject(model.name, model.origin.label, 3), model.layer(3), inputs.measures[3])
     (record,) = attack_records(job, ra.MassSplit(steps=10), ra.Wasserstein(0.01), CertificateOptions(), seed=0)
-    return record, inputs.spelled
+    return record.to_json(), inputs.spelled
 
 
 def varied(value: Any, factor: float, name: str = "") -> Any:
@@ -65,8 +66,12 @@ def write_records(folder: Path, count: int) -> None:
             made = varied(record, draw.lognormvariate(0.0, 0.3))
             made |= {"layer": index % LAYERS, "sample": index // LAYERS, "tightness": draw.uniform(0.2, 0.99)}
             file.write(json.dumps(made) + "\n")
+    (folder / ".hydra").mkdir(exist_ok=True)
+    (folder / ".hydra" / "config.yaml").write_text("task: {name: attack}\n", encoding="utf-8")
     inputs = {str(TOKENS): None if spelled is None else spelled * samples}
     (folder / "inputs.json").write_text(json.dumps(inputs), encoding="utf-8")
+    (folder / ".hydra").mkdir()
+    (folder / ".hydra" / "config.yaml").write_text("task:\n  name: attack\n", encoding="utf-8")
 
 
 def opening_times(report: Path, empty: Path) -> tuple[float, float, list[str]]:

@@ -33,10 +33,10 @@ from dataclasses import replace
 from pathlib import Path
 from rich.console import Console
 from tests.composed import composed
-from robust_attn.config import plain, settings_from
+from robust_attn.config.settings import plain, settings_from
 jobs, *small = sys.argv[1:]
 config = composed(*small)
-settings = [replace(settings_from(config).as_values(), seed=seed) for seed in range(int(jobs))]
+settings = [replace(settings_from(config), seed=seed) for seed in range(int(jobs))]
 """
 LOOP = """
 from robust_attn.run import execute
@@ -44,12 +44,9 @@ for each in settings:
     execute(each, plain(config) | {"seed": each.seed}, Path("loop") / str(each.seed), Console(quiet=True))
 """
 RECORDS = """
-from robust_attn.runs.progress import RunBars
-from robust_attn.tasks import task_records
-class NoFolder:
-    write = add_inputs = lambda *_: None
+from robust_attn.work import Work
 for each in settings:
-    assert len(list(task_records(each, NoFolder(), RunBars(Console(quiet=True))))) == 1
+    assert len(list(each.task.records(Work(each)))) == 1
 """
 
 

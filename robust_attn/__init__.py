@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from robust_attn.certificates.layer import certify_measures as certify_measures
     from robust_attn.certificates.radius import CertifiedRadius as CertifiedRadius
     from robust_attn.certificates.radius import certified_radius as certified_radius
-    from robust_attn.frames import load_runs as load_runs
-    from robust_attn.frames import run_rows as run_rows
     from robust_attn.models import AttentionModel as AttentionModel
     from robust_attn.models import load_model as load_model
-    from robust_attn.motion import token_motion as token_motion
     from robust_attn.observation import Observation as Observation
     from robust_attn.observation import observe as observe
-    from robust_attn.report.plots import run_figures as run_figures
+    from robust_attn.pipeline.motion import token_motion as token_motion
+    from robust_attn.records.frames import load_runs as load_runs
+    from robust_attn.records.frames import run_rows as run_rows
+    from robust_attn.report.many import run_figures as run_figures
     from robust_attn.spectral.lanczos import LipschitzEstimate as LipschitzEstimate
     from robust_attn.spectral.lanczos import largest_singular_value as largest_singular_value
     from robust_attn.spectral.lipschitz import head_lipschitz as head_lipschitz
@@ -85,14 +85,14 @@ _HOMES = {
     "largest_singular_value": "spectral.lanczos",
     "head_norms": "spectral.norms",
     "load_model": "models",
-    "load_runs": "frames",
-    "run_rows": "frames",
-    "run_figures": "report.plots",
+    "load_runs": "records.frames",
+    "run_rows": "records.frames",
+    "run_figures": "report.many",
     "UserError": "types",
     "Verdict": "types",
     "Masses": "attacks.mass_split",
     "TokenRadius": "budget",
-    "token_motion": "motion",
+    "token_motion": "pipeline.motion",
     "head_lipschitz": "spectral.lipschitz",
     "pair_norms": "spectral.pairs",
     "svds": "spectral.triplets",

@@ -18,14 +18,15 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from robust_attn.config import plain, register_schemas, settings_from
 from robust_attn.config.folder import configuration_folder
 from robust_attn.config.help import help_text
 from robust_attn.config.places import Places, Plan, hash_at, hash_of, is_basic
 from robust_attn.config.request import request_of
+from robust_attn.config.schema import register_schemas
 from robust_attn.config.sentences import WRONG_CONFIGURATION, sentence_of
+from robust_attn.config.settings import plain, settings_from
+from robust_attn.records.store import RECORDS
 from robust_attn.runs.background import in_background, sigterm_interrupts, somebody_works
-from robust_attn.runs.folder import RECORDS
 from robust_attn.runs.sweep.job import Job, done_once, sweep_name, threads_per_job
 from robust_attn.runs.sweep.objective import objective_of
 from robust_attn.runs.sweep.outcomes import JobOutcome, collect_outcomes, leave_outcome
@@ -124,15 +125,13 @@ def _run_job(config: DictConfig) -> Outcome:
     except (OmegaConfBaseException, UserError) as error:
         return Outcome(ExitStatus.WRONG_CONFIGURATION, sentence_of(error))
     (execute,) = in_background(_imported())
-    from robust_attn.terminal import console, debug_messages
+    from robust_attn.report.terminal import console, debug_messages
 
     screen, hydra_config = console(), HydraConfig.get()
     sweep = sweep_name(Path(hydra_config.sweep.dir)) if hydra_config.mode is RunMode.MULTIRUN else None
     with debug_messages(screen) if hydra_config.verbose else contextlib.nullcontext():
         try:
-            return execute(
-                settings.as_values(), plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep
-            )
+            return execute(settings, plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep)
         except UserError as error:
             return Outcome(ExitStatus.WRONG_CONFIGURATION, str(error))
 
@@ -147,8 +146,8 @@ def _imported() -> Iterator[Callable[..., Outcome]]:
 def _closed(sweep: Path, plan: Plan, jobs: Sequence[JobOutcome]) -> list[Outcome]:
     """Show a table and write a report over the jobs, if any left records; what cannot be written is an outcome."""
     from robust_attn.report import write_sweep_report
+    from robust_attn.report.terminal import console
     from robust_attn.runs.sweep.table import jobs_table
-    from robust_attn.terminal import console
 
     console().print(jobs_table([(job, plan.words(job.overrides)) for job in jobs]))
     try:

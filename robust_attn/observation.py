@@ -70,30 +70,32 @@ def observe(
 
 
 def moved_inside(base: TokenMeasure, points: Float[Tensor, "*batch n d"], budget: Budget) -> TokenMeasure:
-    """`base` with its atoms at `points`, projected into the budget and certainly inside, as rounded."""
-    displacement = budget.project(points - base.points, base)
-    if not bool(budget.contains(displacement, base).all()):
+    """`base` with its atoms at `points`, projected into the budget and certainly inside, as its precision rounds."""
+    home = TokenMeasure(base.points.cpu().double(), base.masses.cpu().double(), base.positions.cpu())
+    displacement = budget.project(points.cpu().double() - home.points, home)
+    if not bool(budget.contains(displacement, home).all()):
         raise BudgetExceededError(f"the projected displacement exceeds the {budget.kind} budget {budget.radius}")
-    return base.with_points(_points_inside(base, displacement, budget))
+    return base.with_points(_points_inside(home, displacement, budget, base.points.dtype).to(base.points))
 
 
-def _points_inside(base: TokenMeasure, displacement: Tensor, budget: Budget) -> Float[Tensor, "*batch n d"]:
+def _points_inside(
+    base: TokenMeasure, displacement: Tensor, budget: Budget, dtype: torch.dtype
+) -> Float[Tensor, "*batch n d"]:
     """Points whose distance from the base, as rounded, is at most the radius, and whose norm at most that of the
     support: adding a small displacement to large coordinates rounds it, and an exact certificate would be "beaten" by
     the excess. Each attempt shrinks twice as much as the one before, from one unit in the last place on; the last one
     leaves the points where they were.
     """
     limit = torch.maximum(budget.support_radius(base), base.radius)
-    points = base.points + displacement
-    for attempt in range(SHRINKINGS):
+    for attempt in range(SHRINKINGS + 1):
+        points = (base.points + displacement).to(dtype).double()
         size = budget.norm(points - base.points, base)
         outside = (size > budget.radius) | (base.with_points(points).radius > limit)
-        if not bool(outside.any()):
-            return points
+        if attempt == SHRINKINGS or not bool(outside.any()):
+            break
         shrunk = (budget.radius / size).clamp_max(1.0) * (1 - 2.0 ** (attempt - SHRINKINGS + 1))
         factor = torch.where(outside, shrunk, torch.ones_like(size))
         displacement = displacement * factor[..., None, None]
-        points = base.points + displacement
     return points
 
 

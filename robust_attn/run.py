@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from robust_attn.closing import close, summary_of
-from robust_attn.config import Settings
-from robust_attn.experiments.outcome import ExperimentOutcome, outcome_of
-from robust_attn.record import constant_unknown, worst_verdict
+from robust_attn.config.run import RunSettings, plain_choice
+from robust_attn.records.entry import Json
+from robust_attn.records.home import without_home
+from robust_attn.records.kinds import Record
+from robust_attn.records.store import SUMMARY, load_run
+from robust_attn.records.summary import Summary
+from robust_attn.records.verdicts import verdict_counts, worst_verdict
+from robust_attn.report.single import run_view, write_report, write_report_without_figures
+from robust_attn.report.terminal import print_view, record_line
 from robust_attn.runs.background import in_background
+from robust_attn.runs.desk import RunDesk
+from robust_attn.runs.environment import peak_memory_gb
 from robust_attn.runs.folder import RunFolder
-from robust_attn.runs.home import without_home
 from robust_attn.runs.progress import RunBars
 from robust_attn.runs.tracking import Tracker, make_tracker
-from robust_attn.tasks import task_records
-from robust_attn.terminal import record_line
 from robust_attn.types import ExitStatus, Outcome, RunState, UserError, Verdict
+from robust_attn.work import Work
 
 log = logging.getLogger(__name__)
 
 
 def execute(
-    settings: Settings, config: dict[str, Any], path: Path, console: Console, *, sweep: str | None = None
+    settings: RunSettings, config: dict[str, Any], path: Path, console: Console, *, sweep: str | None = None
 ) -> Outcome:
     """Do the task in a folder of its own. Whatever happens, what was recorded stays and the summary says the end.
 
@@ -34,14 +40,13 @@ def execute(
     """
     started = time.monotonic()
     folder = RunFolder.claim(path)
-    tracker = make_tracker(settings.tracker["name"], settings.tracker.get("mode", "offline"), _project(settings))
-    records: list[dict[str, Any]] = []
+    tracker = make_tracker(settings.tracker)
+    records: list[Record] = []
     outcome, state = Outcome(ExitStatus.FAILED, "stopped before it ended"), RunState.FAILED
-    trouble = None
     try:
         tracker.start(path, without_home(config), path.name, sweep)
         _record_all(settings, folder, records, tracker=tracker, console=console)
-        outcome, state = _judged(records), RunState.COMPLETE
+        outcome, state = judged(records), RunState.COMPLETE
     except UserError as error:
         outcome = Outcome(ExitStatus.WRONG_CONFIGURATION, str(error))
     except KeyboardInterrupt:
@@ -52,26 +57,37 @@ def execute(
         outcome = Outcome(ExitStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
     finally:
-        found, unfound = _found(settings, records)
-        if unfound is not None and outcome.status is ExitStatus.OK:
-            outcome = Outcome(ExitStatus.FAILED, unfound)
-        seconds = time.monotonic() - started
-        summary = summary_of(settings, records, outcome, state, found=found, seconds=seconds)
+        summary = _summary(settings, records, outcome, state, time.monotonic() - started)
         try:
-            trouble = close(folder, summary, records, found, console)
+            trouble = _closed(folder, summary, console, interrupted=state is RunState.INTERRUPTED)
         finally:
             tracker.finish(summary, path)
-    if trouble is not None and outcome.status is ExitStatus.OK:
+    if summary.exit_status == ExitStatus.OK and trouble is not None:
         return Outcome(ExitStatus.FAILED, trouble)
-    return outcome
+    return Outcome(ExitStatus(summary.exit_status), outcome.message if outcome.message else summary.message)
+
+
+def judged(records: Sequence[Record]) -> Outcome:
+    """The outcome of a run that came to its end: a violation is worst, and what is not known is no success."""
+    match worst_verdict(record.judged for record in records):
+        case Verdict.VIOLATED:
+            return Outcome(ExitStatus.VIOLATED, "an observed output change exceeds its certificate")
+        case Verdict.UNKNOWN:
+            return Outcome(ExitStatus.FAILED, "a value was not finite, or lost in rounding: nothing is known")
+        case _ if any(record.unknown_constant for record in records):
+            return Outcome(ExitStatus.FAILED, "a constant was not finite, so nothing can be said about it")
+        case _:
+            return Outcome(ExitStatus.OK)
 
 
 def _record_all(
-    settings: Settings, folder: RunFolder, records: list[dict[str, Any]], *, tracker: Tracker, console: Console
+    settings: RunSettings, folder: RunFolder, records: list[Record], *, tracker: Tracker, console: Console
 ) -> None:
     """Write every record of the task, then keep it in `records` and tell whoever follows the run."""
     with RunBars(console) as bars:
-        for record in in_background(task_records(settings, folder, bars)):
+        work = Work(settings, RunDesk(folder, bars, settings.dtype))
+        for record in in_background(settings.task.records(work)):
+            bars.record(record.sample)
             folder.append(record)
             records.append(record)
             tracker.record(record)
@@ -80,25 +96,67 @@ def _record_all(
         raise UserError("These settings leave nothing to do: no record was made.")
 
 
-def _found(settings: Settings, records: list[dict[str, Any]]) -> tuple[ExperimentOutcome, str | None]:
-    """What the records amount to, or nothing and a sentence: whatever they hold, the run is closed."""
+def _closed(folder: RunFolder, summary: Summary, console: Console, *, interrupted: bool) -> str | None:
+    """Write the summary first, then show tables and write the report from what was recorded.
+
+    A report that cannot be made costs no result, and comes back as a sentence. An interrupted run gets one without
+    figures, because drawing takes longer than a person waits.
+    """
+    folder.write(SUMMARY, summary.to_json())
+    trouble = None
+    if summary.records:
+        write = write_report_without_figures if interrupted else write_report
+        trouble = _reported(folder.path, write, console)
+    for warning in summary.warnings:
+        console.print(f"WARNING: {warning}", style="bold yellow", markup=False, highlight=False)
+    words = f"{summary.records} records in {summary.seconds:.1f} s, peak memory {summary.peak_memory_gb:.2f} GB"
+    console.print(words, markup=False, highlight=False)
+    return trouble
+
+
+def _summary(
+    settings: RunSettings, records: Sequence[Record], outcome: Outcome, state: RunState, seconds: float
+) -> Summary:
+    """What summary.json says. Records that cannot be summed up are a failure, and the run is closed all the same."""
+    findings, warnings, unfound = _amount(settings, records)
+    if unfound is not None and outcome.status is ExitStatus.OK:
+        outcome = Outcome(ExitStatus.FAILED, unfound)
+    task, counts = settings.task, verdict_counts(record.stated for record in records)
+    return Summary(
+        task=task.name,
+        status=state,
+        exit_status=int(outcome.status),
+        message=without_home(outcome.message),
+        model=records[0].model if records else settings.model.name,
+        weights=records[0].weights if records else None,
+        attack=settings.attack.name if task.attacks else None,
+        budget=plain_choice("budget", settings.budget),
+        tokens=settings.tokens,
+        samples=task.samples(settings.samples),
+        records=len(records),
+        verdicts={str(verdict): count for verdict, count in counts.items() if count},
+        findings=findings,
+        warnings=tuple(warnings),
+        seconds=round(seconds, 3),
+        peak_memory_gb=round(peak_memory_gb(), 3),
+    )
+
+
+def _amount(settings: RunSettings, records: Sequence[Record]) -> tuple[Json | None, list[str], str | None]:
+    if not records:
+        return None, [], None
     try:
-        return outcome_of(settings.task, records), None
+        return settings.task.findings(records), settings.task.warnings(records), None
     except Exception as error:
-        return ExperimentOutcome(), f"the records are complete, but not what they amount to: {error!r}"
+        return None, [], f"the records are complete, but not what they amount to: {error!r}"
 
 
-def _judged(records: list[dict[str, Any]]) -> Outcome:
-    match worst_verdict([record for record in records if not record.get("expected")]):
-        case Verdict.VIOLATED:
-            return Outcome(ExitStatus.VIOLATED, "an observed output change exceeds its certificate")
-        case Verdict.UNKNOWN:
-            return Outcome(ExitStatus.FAILED, "a value was not finite, or lost in rounding: nothing is known")
-        case _ if any(map(constant_unknown, records)):
-            return Outcome(ExitStatus.FAILED, "a constant was not finite, so nothing can be said about it")
-        case _:
-            return Outcome(ExitStatus.OK)
-
-
-def _project(settings: Settings) -> str:
-    return str(settings.tracker.get("project", "robust_attn"))
+def _reported(folder: Path, write: Callable[[Path], Path], console: Console) -> str | None:
+    """Show the tables, write the report and say where it is; or the sentence that says what went wrong."""
+    try:
+        print_view(run_view(load_run(folder)), console)
+        report = write(folder)
+    except Exception as error:
+        return f"the records are complete, but the report could not be written: {type(error).__name__}: {error}"
+    console.print(f"report: {report}", markup=False, highlight=False, soft_wrap=True)
+    return None

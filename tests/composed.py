@@ -10,7 +10,8 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from robust_attn.cli import configuration_folder
-from robust_attn.config import plain, register_schemas, settings_from
+from robust_attn.config.schema import register_schemas
+from robust_attn.config.settings import plain, settings_from
 from robust_attn.types import Outcome
 
 QUICK = ("tracker=none", "samples=2", "tokens=6", "certificate.lanczos_steps=40")
@@ -29,6 +30,6 @@ def run(folder: Path, *overrides: str) -> tuple[Outcome, list[dict[str, Any]], d
 
     config = composed(*QUICK, *overrides)
     console = Console(record=True, width=200, quiet=False, file=(folder.parent / f"{folder.name}.txt").open("w"))
-    outcome = execute(settings_from(config).as_values(), plain(config), folder, console)
+    outcome = execute(settings_from(config), plain(config), folder, console)
     records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     return outcome, records, json.loads((folder / "summary.json").read_text()), console.export_text()

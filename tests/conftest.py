@@ -1,8 +1,20 @@
-"""Every test runs on one thread, so that two pytest workers share two cores."""
+"""Every test runs on one thread, so that two pytest workers share two cores, and with annotations that are checked.
+
+Tasks and views are not among the checked packages: what they name of torch they import when it is needed.
+"""
 
 import torch
 from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
 
+CHECKED = (
+    *("attacks", "attention", "bounds", "budget", "certificates", "data", "models", "observation", "pipeline"),
+    *("records", "soundness", "spectral", "through"),
+)
+install_import_hook(
+    [f"robust_attn.{name}" for name in CHECKED],
+    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
+)
 torch.set_num_threads(1)
 settings.register_profile(
     "repeatable",

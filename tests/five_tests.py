@@ -5,9 +5,10 @@ from dataclasses import dataclass
 PAPER, SHARP, LAWS = "bounds/test_paper.py", "bounds/test_sharp.py", "bounds/test_sharp_laws.py"
 MEAN_FIELD = "bounds/test_sharp_mean_field.py"
 SPLITTING, SPLIT_LOCAL = "bounds/test_splitting.py", "bounds/test_splitting_local.py"
-BALL, SLOPES, CERTIFICATE = "bounds/test_ball.py", "bounds/test_slopes.py", "test_certificate.py"
-ATTACKED = f"{CERTIFICATE}::test_no_attack_exceeds_any_bound_that_applies"
-SCALED = f"{CERTIFICATE}::test_scaling_laws_of_every_bound"
+BALL, SLOPES, CERTIFICATE = "bounds/test_ball.py", "bounds/test_slopes.py", "certificates/test_layer.py"
+DERIVED, STEEPEST = "test_no_derivative_exceeds_a_constant", "test_the_steepest_tokens_exceed_no_constant"
+SCALED, MOVED = "test_scaling_laws", "test_neither_random_nor_ascended_moves_exceed_a_bound"
+"""Names of the laws of tests/bounds/laws.py, which test classes inherit."""
 
 
 @dataclass(frozen=True)
@@ -25,23 +26,21 @@ def _in(file: str, *names: str) -> list[str]:
     return [f"{file}::test_{name}" for name in names]
 
 
+def _laws(suite: str, *names: str) -> list[str]:
+    return [f"{suite}::{name}" for name in names]
+
+
+def _constant(suite: str) -> list[str]:
+    return _laws(suite, DERIVED, STEEPEST, SCALED)
+
+
 def _papers_upper(by_hand: str) -> FiveTests:
-    return FiveTests(
-        *_in(
-            PAPER,
-            "upper_bounds_dominate_random_configurations",
-            "worst_case_ascent_does_not_exceed_the_upper_bounds",
-            "scaling_laws",
-            by_hand,
-            "no_interaction_is_solved_exactly",
-        )
-    )
+    return FiveTests(*_constant(f"{PAPER}::TestUpperBounds"), *_in(PAPER, by_hand, "no_interaction_is_solved_exactly"))
 
 
 def _split(by_hand: str, solved: str) -> FiveTests:
     """Free splits at random are ascended in the same test."""
-    attacked = "slivers_sent_anywhere_and_ascended_exceed_no_bound"
-    return FiveTests(*_in(SPLITTING, attacked, attacked, "scaling_laws"), by_hand, *_in(SPLITTING, solved))
+    return FiveTests(*_laws(f"{SPLITTING}::TestAnyMeasure", MOVED, MOVED, SCALED), by_hand, *_in(SPLITTING, solved))
 
 
 FIVE_TESTS = {
@@ -69,27 +68,18 @@ FIVE_TESTS = {
         )
     ),
     "sharp.unified": FiveTests(
-        *_in(LAWS, "unified_and_half_square_dominate_wherever_they_apply"),
-        *_in(
-            SHARP,
-            "worst_case_ascent_does_not_exceed_and_comes_near",
-            "scaling_laws",
-            "unified_by_hand",
-            "no_interaction_is_solved_exactly",
-        ),
+        *_constant(f"{SHARP}::TestUpperBounds"),
+        *_in(SHARP, "unified_by_hand", "no_interaction_is_solved_exactly"),
     ),
     "sharp.half_square": FiveTests(
-        *_in(LAWS, "unified_and_half_square_dominate_wherever_they_apply"),
-        *_in(SHARP, "worst_case_ascent_does_not_exceed_and_comes_near", "scaling_laws", "half_square_by_hand"),
+        *_constant(f"{SHARP}::TestUpperBounds"),
+        *_in(SHARP, "half_square_by_hand"),
         *_in(LAWS, "half_square_without_interaction"),
     ),
     "sharp.mean_field": FiveTests(
-        *_in(
-            MEAN_FIELD,
-            "sharp_mean_field_dominates_with_biases_rotation_and_any_masses",
-            "ascent_over_points_and_masses_does_not_exceed_the_sharp_mean_field_bound",
-        ),
-        *_in(SHARP, "scaling_laws"),
+        *_laws(f"{SHARP}::TestUpperBounds", DERIVED),
+        *_in(MEAN_FIELD, "ascent_over_points_and_masses_does_not_exceed_the_sharp_mean_field_bound"),
+        *_laws(f"{SHARP}::TestUpperBounds", SCALED),
         *_in(MEAN_FIELD, "sharp_mean_field_by_hand", "sharp_mean_field_without_interaction_is_exact"),
     ),
     "sharp.one_key_lower": FiveTests(
@@ -109,13 +99,14 @@ FIVE_TESTS = {
         ),
     ),
     "sharp.token_max": FiveTests(
-        *_in(SHARP, "token_max_dominates_the_jacobian_row_sums"),
-        *_in(LAWS, "ascent_on_the_largest_row_does_not_exceed_token_max", "scaling_laws_of_token_max"),
+        *_laws(f"{SHARP}::TestTokenMax", DERIVED),
+        *_in(LAWS, "ascent_on_the_largest_row_does_not_exceed_token_max"),
+        *_laws(f"{SHARP}::TestTokenMax", SCALED),
         *_in(SHARP, "token_max_by_hand"),
         *_in(LAWS, "token_max_without_interaction_is_exact"),
     ),
     "local.closed_form": FiveTests(
-        *_in(SLOPES, "both_constants_at_the_tokens_dominate_the_exact_one"),
+        *_laws(f"{SLOPES}::TestConstantsAtTheTokens", DERIVED),
         *_in(
             BALL,
             "ascent_at_tiny_radii_stays_below_the_constants_at_the_tokens",
@@ -125,7 +116,7 @@ FIVE_TESTS = {
         ),
     ),
     "local.block_norm": FiveTests(
-        *_in(SLOPES, "both_constants_at_the_tokens_dominate_the_exact_one"),
+        *_laws(f"{SLOPES}::TestConstantsAtTheTokens", DERIVED),
         *_in(
             BALL,
             "ascent_at_tiny_radii_stays_below_the_constants_at_the_tokens",
@@ -136,8 +127,7 @@ FIVE_TESTS = {
     ),
     "local.second_order": FiveTests(
         *_in(BALL, "curvature_dominates_second_derivatives_on_the_ball"),
-        ATTACKED,
-        SCALED,
+        *_laws(f"{CERTIFICATE}::TestEveryBound", MOVED, SCALED),
         *_in(
             CERTIFICATE,
             "second_order_with_confidence_is_the_given_constant_plus_the_same_curvature",
@@ -146,14 +136,12 @@ FIVE_TESTS = {
     ),
     "local.second_order_deterministic": FiveTests(
         *_in(BALL, "curvature_dominates_second_derivatives_on_the_ball"),
-        ATTACKED,
-        SCALED,
+        *_laws(f"{CERTIFICATE}::TestEveryBound", MOVED, SCALED),
         *_in(CERTIFICATE, "the_path_by_hand", "exact_case"),
     ),
     "local.ball": FiveTests(
         *_in(BALL, "curvature_dominates_second_derivatives_on_the_ball"),
-        ATTACKED,
-        SCALED,
+        *_laws(f"{CERTIFICATE}::TestEveryBound", MOVED, SCALED),
         *_in(CERTIFICATE, "the_path_by_hand"),
         *_in(BALL, "no_interaction_is_solved_exactly"),
     ),

@@ -5,16 +5,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from robust_attn import tasks
 from robust_attn.cli import run_command_line
-from robust_attn.types import ExitStatus
+from robust_attn.pipeline import checks
+from robust_attn.types import ExitStatus, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = ("model=toy", "layers=[0]", "tokens=4", "samples=1", "tracker=none", "attack=random")
@@ -196,14 +196,15 @@ def test_sweep_runs_every_job_and_a_bad_one_does_not_stop_the_others(tmp_path, i
 
 def test_a_job_that_fails_hides_no_violated_certificate_of_another(tmp_path, monkeypatch, inside):
     """Job 0 stops with an error, job 1 finds a certificate violated: both sentences, and the worse status."""
-    honest = tasks.attack_records
+    honest = checks.attack_records
 
     def attack_records(*arguments, seed, **options):
         if seed == 0:
             raise RuntimeError("out of luck")
-        return ({**record, "verdict": "VIOLATED"} for record in honest(*arguments, seed=seed, **options))
+        records = honest(*arguments, seed=seed, **options)
+        return (replace(record, verdict=Verdict.VIOLATED) for record in records)
 
-    monkeypatch.setattr(tasks, "attack_records", attack_records)
+    monkeypatch.setattr(checks, "attack_records", attack_records)
     done = inside("-m", *SMALL, "seed=0,1", "hydra.sweep.dir=sweep")
     assert done.status is ExitStatus.VIOLATED
     assert [sentence.split(" (")[0] for sentence in done.sentences] == [
@@ -212,6 +213,18 @@ def test_a_job_that_fails_hides_no_violated_certificate_of_another(tmp_path, mon
     ]
     states = [json.loads(path.read_text())["status"] for path in tmp_path.glob("sweep/*/summary.json")]
     assert sorted(states) == ["complete", "failed"]
+
+
+def test_a_report_over_the_sweep_that_fails_is_one_sentence_beside_finished_jobs(tmp_path, monkeypatch, inside):
+    def fail(folder):
+        raise ValueError(f"nothing can be drawn in {folder.name}")
+
+    monkeypatch.setattr("robust_attn.report.write_sweep_report", fail)
+    done = inside("-m", *SMALL, "hydra.sweep.dir=sweep")
+    assert done.status is ExitStatus.FAILED
+    (sentence,) = done.sentences
+    assert "nothing can be drawn in sweep" in sentence
+    assert len(list(tmp_path.glob("sweep/*/report.html"))) == 1
 
 
 def test_a_folder_with_a_run_is_not_written_again_nor_its_settings(tmp_path, inside):

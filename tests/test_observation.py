@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import evaluation_error
 from robust_attn.budget import BUDGETS, Wasserstein
-from robust_attn.observation import BudgetExceededError, observe, wasserstein_distance
+from robust_attn.observation import BudgetExceededError, moved_inside, observe, wasserstein_distance
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 
@@ -60,6 +60,19 @@ def test_rounding_never_carries_points_out_of_the_budget(seed, kind, log_radius)
     seen = observe(layer, measure, measure.points + budget.sample(measure, generator(seed + 2)), budget)
     assert (seen.input_change <= budget.radius).all()
     assert log_radius < -9 or (seen.input_change >= 0.99 * budget.radius).all()
+
+
+@given(seed=st.integers(0, 100), kind=st.sampled_from(sorted(BUDGETS)), log_radius=st.floats(-8, 1))
+def test_points_of_a_float32_model_are_inside_as_rounded_to_float32(seed, kind, log_radius):
+    """The norm is taken exactly: in float32 alone a projected displacement was "outside" by its own rounding."""
+    measure = random_measure(CASES[0], generator(seed), radius=5.0).to(torch.float32)
+    budget = BUDGETS[kind](10**log_radius)
+    moved = moved_inside(measure, measure.points + budget.sample(measure, generator(seed + 2)), budget)
+    assert moved.points.dtype == torch.float32
+    home = TokenMeasure(measure.points.double(), measure.masses.double(), measure.positions)
+    size = budget.norm(moved.points.double() - home.points, home)
+    assert (size <= budget.radius).all()
+    assert log_radius < -3 or (size >= 0.99 * budget.radius).all()
 
 
 @given(seed=st.integers(0, 300), index=st.integers(0, len(CASES) - 1), log_scale=st.floats(-1, 1.5))

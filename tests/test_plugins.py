@@ -15,7 +15,8 @@ from robust_attn import plugins as module
 from robust_attn.bounds import registry
 from robust_attn.budget import Wasserstein
 from robust_attn.certificates.layer import certify
-from robust_attn.config import choices, settings_from
+from robust_attn.config.choices import choices
+from robust_attn.config.settings import settings_from
 from robust_attn.models.catalog import ModelSpec, spec_of
 from robust_attn.plugins import plugins
 from robust_attn.types import UserError

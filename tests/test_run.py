@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from robust_attn import closing, pipeline, tasks
+from robust_attn import run as running
+from robust_attn.pipeline import checks
 from robust_attn.types import ExitStatus
 from tests.composed import run
 
@@ -18,8 +19,8 @@ SMALL = {
     "intermediate_size:64,vocab_size:500}",
 }
 RECORD_FIELDS = {
-    "schema", "model", "weights", "layer", "sample", "tokens", "copies", "attack", "budget", "observed", "lipschitz",
-    "bounds", "certified", "tightness", "verdict",
+    "schema", "kind", "model", "weights", "layer", "sample", "tokens", "copies", "attack", "budget", "observed",
+    "lipschitz", "bounds", "certified", "tightness", "verdict",
 }  # fmt: skip
 
 
@@ -165,8 +166,8 @@ def test_lipschitz_task_fits_exponents_of_both_estimators(tmp_path):
     )
     assert outcome.status is ExitStatus.OK
     assert {(record["tokens"], record["sample"]) for record in records} == {(n, s) for n in (2, 4, 8) for s in range(3)}
-    assert [entry["layer"] for entry in summary["exponents"]] == [0, 1]
-    for entry in summary["exponents"]:
+    assert [entry["layer"] for entry in summary["findings"]["exponents"]] == [0, 1]
+    for entry in summary["findings"]["exponents"]:
         low, high = entry["interval"]
         assert low < entry["exponent"] < high
         low, high = entry["released_interval"]
@@ -181,10 +182,10 @@ def test_lipschitz_task_per_head_and_against_the_radius(tmp_path):
     _, records, summary, shown = run(tmp_path / "run", "model=toy", "layers=[0]", "task=lipschitz", *overrides)
     assert {record["head"] for record in records} == {None, 0, 1}
     assert {record["mask"] for record in records} == {"causal"}
-    assert {(entry["head"], entry["scaled_to"]) for entry in summary["exponents"]} == {
+    assert {(entry["head"], entry["scaled_to"]) for entry in summary["findings"]["exponents"]} == {
         (head, radius) for head in (None, 0, 1) for radius in (0.5, 2.0)
     }
-    assert {(entry["head"], entry["tokens"]) for entry in summary["radius_exponents"]} == {
+    assert {(entry["head"], entry["tokens"]) for entry in summary["findings"]["radius_exponents"]} == {
         (head, n) for head in (None, 0, 1) for n in (2, 4)
     }
     assert "R = 0.5" in shown
@@ -209,7 +210,7 @@ def test_studies_of_a_single_head_leave_everything_a_run_leaves(task, tmp_path):
     """No model is loaded; records, summary with findings, figures, tables and a report are there."""
     outcome, records, summary, shown = run(tmp_path / "run", f"task={task}", *STUDIES[task])
     assert outcome.status is ExitStatus.OK
-    assert {record["task"] for record in records} == {task}
+    assert summary["task"] == task
     assert {record["model"] for record in records} == {summary["model"]} == {"single_head"}
     assert summary["findings"]
     assert list((tmp_path / "run" / "figures").glob(f"{FIGURES.get(task, task)}*.png"))
@@ -266,7 +267,7 @@ def test_a_violated_certificate_is_status_three(tmp_path, monkeypatch):
         honest = certify_batch(*arguments, **options)
         return tuple(dataclasses.replace(each, output_change=each.output_change / 1000) for each in honest)
 
-    monkeypatch.setattr(pipeline, "certify_batch", optimistic)
+    monkeypatch.setattr(checks, "certify_batch", optimistic)
     outcome, records, summary, _ = run(tmp_path / "run", "model=toy")
     assert outcome.status is ExitStatus.VIOLATED
     assert {record["verdict"] for record in records} == {"VIOLATED"}
@@ -282,7 +283,7 @@ def test_what_is_not_a_number_is_unknown_and_status_one(tmp_path, monkeypatch):
         honest = certify_batch(*arguments, **options)
         return tuple(dataclasses.replace(each, output_change=math.nan) for each in honest)
 
-    monkeypatch.setattr(pipeline, "certify_batch", broken)
+    monkeypatch.setattr(checks, "certify_batch", broken)
     outcome, records, _, _ = run(tmp_path / "run", "model=toy")
     assert outcome.status is ExitStatus.FAILED
     assert {record["verdict"] for record in records} == {"UNKNOWN"}
@@ -291,14 +292,14 @@ def test_what_is_not_a_number_is_unknown_and_status_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_what_was_recorded_before_a_stop_stays(stop, tmp_path, monkeypatch):
     """The second layer fails: the first layer's records, a summary and a report are there all the same."""
-    honest = tasks.attack_records
+    honest = checks.attack_records
 
     def failing(job, *arguments, **options):
         if job.subject.layer == 1:
             raise stop
         return honest(job, *arguments, **options)
 
-    monkeypatch.setattr(tasks, "attack_records", failing)
+    monkeypatch.setattr(checks, "attack_records", failing)
     with pytest.raises(stop):
         run(tmp_path / "run", "model=toy")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -339,7 +340,7 @@ def test_a_report_that_fails_costs_no_result(tmp_path, monkeypatch):
     def broken(_folder):
         raise OSError("disk full")
 
-    monkeypatch.setattr(closing, "write_report", broken)
+    monkeypatch.setattr(running, "write_report", broken)
     outcome, records, summary, _ = run(tmp_path / "run", "model=toy", "attack=random")
     assert outcome.status is ExitStatus.FAILED
     assert "disk full" in outcome.message
@@ -354,3 +355,43 @@ def test_what_moved_can_be_shown_on_the_text(tmp_path):
         words = inputs[str(record["tokens"])][record["sample"]]
         assert len(words) == len(record["motion"]["rms"]) == record["tokens"]
         assert all(isinstance(word, str) for word in words)
+
+
+SMALL_RUN = ("model=toy", "layers=[0]", "attack=random")
+
+
+def test_the_summary_is_written_before_the_report(tmp_path, monkeypatch):
+    folder, seen = tmp_path / "run", []
+    monkeypatch.setattr(running, "write_report", lambda _: seen.append((folder / "summary.json").is_file()) or folder)
+    assert run(folder, *SMALL_RUN)[0].status is ExitStatus.OK
+    assert seen == [True]
+
+
+def test_warnings_are_printed_as_they_are(tmp_path, monkeypatch):
+    from robust_attn.tasks.attack import AttackTask
+
+    monkeypatch.setattr(AttackTask, "warnings", lambda *_: ["[red]look[/red]"])
+    _, _, summary, shown = run(tmp_path / "run", *SMALL_RUN)
+    assert "WARNING: [red]look[/red]" in shown
+    assert summary["warnings"] == ["[red]look[/red]"]
+
+
+def test_records_that_amount_to_nothing_are_closed_all_the_same(tmp_path, monkeypatch):
+    from robust_attn.tasks.attack import AttackTask
+
+    def broken(*_):
+        raise TypeError("None")
+
+    monkeypatch.setattr(AttackTask, "findings", broken)
+    outcome, records, summary, _ = run(tmp_path / "run", *SMALL_RUN)
+    assert outcome.status is ExitStatus.FAILED
+    assert "not what they amount to: TypeError" in outcome.message
+    assert len(records) == summary["records"] == 2
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_a_run_without_records_is_refused(tmp_path):
+    outcome, _, summary, _ = run(tmp_path / "run", "model=toy", "task=tightness", "task.radii=[]")
+    assert outcome.status is ExitStatus.WRONG_CONFIGURATION
+    assert "nothing to do" in outcome.message
+    assert summary["status"] == "failed"

@@ -16,7 +16,7 @@ from robust_attn.attacks.settings import MassSplitSettings
 from robust_attn.attacks.torchattacks_box import Boxed
 from robust_attn.attacks.torchattacks_table import Suited
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.budget import Budget, TokenRadius
 
 Values = Callable[[Float[Tensor, "*batch n d"]], Float[Tensor, "*batch"]]
@@ -162,24 +162,15 @@ def best_of(proposals: Iterator[Proposal]) -> Proposal:
     Where samples end with different numbers of atoms, all are written with the largest.
     """
     found = [proposal for proposal in proposals if proposal.history]
-    values = torch.stack([proposal.history[-1] for proposal in found])
-    choice = values.argmax(0)
-    if len(found) == 1 or len(choice) == 1:
-        return found[int(choice[0])]
-    atoms = max(proposal.base.length for proposal in found)
-    found = [proposal.written(atoms // proposal.base.length) for proposal in found]
-
-    def chosen(parts: list[Tensor]) -> Tensor:
-        return torch.stack(parts)[choice, torch.arange(len(choice))]
-
-    bases = [proposal.base for proposal in found]
-    base = TokenMeasure(
-        chosen([each.points for each in bases]),
-        chosen([each.masses for each in bases]),
-        chosen([each.positions for each in bases]),
+    if len(found) == 1:
+        return found[0]
+    choice = torch.stack([proposal.history[-1] for proposal in found]).argmax(0).tolist()
+    picked = [found[which].sample(index) for index, which in enumerate(choice)]
+    atoms, steps = max(each.base.length for each in picked), max(len(each.history) for each in picked)
+    picked = [each.written(atoms // each.base.length) for each in picked]
+    history = (
+        torch.stack([each.history[min(step, len(each.history) - 1)] for each in picked]) for step in range(steps)
     )
-    longest = max(len(proposal.history) for proposal in found)
-    history = tuple(
-        chosen([each.history[min(step, len(each.history) - 1)] for each in found]) for step in range(longest)
-    )
-    return Proposal(base, chosen([each.points for each in found]), history, found[0].budget)
+    points = torch.stack([each.points for each in picked])
+    budget = picked[0].budget if len(picked) == 1 else found[0].budget
+    return Proposal(stack([each.base for each in picked]), points, tuple(history), budget)

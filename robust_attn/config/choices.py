@@ -9,19 +9,19 @@ from typing import Any, ClassVar
 
 from robust_attn.attacks.settings import ATTACKS
 from robust_attn.config.budgets import BUDGETS
-from robust_attn.config.tasks import TASKS
 from robust_attn.data.settings import SOURCES
 from robust_attn.models.catalog import CATALOG, ModelSpec, installed_models
 from robust_attn.models.settings import choice_of
 from robust_attn.plugins import Plugins, plugins
 from robust_attn.runs.tracking.settings import TRACKERS
 from robust_attn.settings import Settings, called
+from robust_attn.tasks.registry import tasks_by_name
 from robust_attn.types import UserError
 
 OURS: Mapping[str, Mapping[str, type[Settings]]] = {
     group: {called(kind): kind for kind in kinds}
     for group, kinds in {
-        "task": TASKS,
+        "task": tasks_by_name().values(),
         "model": [choice_of(spec) for spec in CATALOG.values()],
         "data": SOURCES,
         "attack": ATTACKS.values(),

@@ -16,11 +16,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
+from robust_attn.config.choices import choices
 from robust_attn.config.grammar import quoted
 from robust_attn.config.request import SWEEP_FILE
 from robust_attn.runs.folder import new_folder
-from robust_attn.runs.name import run_name, settings_hash
+from robust_attn.runs.name import settings_hash
 from robust_attn.runs.sweep.job import SETTINGS, settings_folder
+from robust_attn.tasks.task import Task
 
 
 def hash_of(config: DictConfig) -> str:
@@ -39,6 +41,12 @@ def hash_at(folder: Path) -> str | None:
     except Exception:  # no file, or no YAML: its parser has errors of many kinds
         return None
     return hash_of(config) if isinstance(config, DictConfig) else None
+
+
+def run_name(task: str, attack: str, model: str) -> str:
+    """What the task calls a run; one that does not exist is said to be wrong later."""
+    kind = choices("task").get(task)
+    return kind.folder_name(attack, model) if kind is not None and issubclass(kind, Task) else task
 
 
 # When this module is imported, because a job in another process imports nothing else before its folder gets its name.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from robust_attn.config.budgets import BudgetSettings
-from robust_attn.config.tasks import DTYPES
 from robust_attn.models.settings import ModelSettings
 from robust_attn.settings import Settings, called, listed, required, setting, settings_of
+from robust_attn.tasks.task import DTYPES, Task
 from robust_attn.types import LARGEST_SEED, FieldError, UserError
 
 DEVICES = ("auto", "cpu")
@@ -39,7 +39,7 @@ class CertificateSettings(Settings):
 class RunSettings(Settings):
     """One choice of every group, and what all tasks share."""
 
-    task: Settings = required("what is done")
+    task: Task = required("what is done")
     model: ModelSettings = required("the model whose layers are looked at")
     data: Settings = required("what the model reads")
     attack: Settings = required("how tokens are perturbed")
@@ -58,7 +58,7 @@ class RunSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         task = called(type(self.task))
-        allowed = getattr(self.task, "dtypes", DTYPES)
+        allowed = self.task.dtypes
         if self.dtype not in allowed:
             expected = f"dtype must be {' or '.join(allowed)}"
             raise UserError(f"task={task} follows gradients through a whole model: {expected}, got {self.dtype!r}.")
@@ -68,34 +68,6 @@ class RunSettings(Settings):
     def layers_of(self, count: int) -> tuple[int, ...]:
         """The layers chosen of a model that has `count`."""
         return self.layers if isinstance(self.layers, tuple) else tuple(range(count))
-
-    def as_values(self) -> Values:
-        """The same as plain values, for the parts of a run that still read those."""
-        chosen = {group: plain_choice(group, getattr(self, group)) for group in GROUPS}
-        layers = self.layers if isinstance(self.layers, tuple) else None
-        certificate = plain_fields(self.certificate)
-        return Values(
-            **chosen, certificate=certificate, layers=layers, tokens=self.tokens, samples=self.samples, seed=self.seed,
-            dtype=self.dtype,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Values:
-    """Settings as plain values: of each group the chosen option."""
-
-    task: dict[str, Any]
-    model: dict[str, Any]
-    data: dict[str, Any]
-    attack: dict[str, Any]
-    budget: dict[str, Any]
-    tracker: dict[str, Any]
-    certificate: dict[str, Any]
-    layers: tuple[int, ...] | None
-    tokens: int
-    samples: int
-    seed: int
-    dtype: str
 
 
 def plain_fields(settings: Settings) -> dict[str, Any]:

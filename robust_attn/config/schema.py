@@ -13,6 +13,7 @@ from robust_attn.config.choices import choices
 from robust_attn.config.run import GROUPS, KEYS, CertificateSettings, RunSettings
 from robust_attn.models.settings import ModelSettings
 from robust_attn.settings import Settings, called, default_of, listed, settings_of
+from robust_attn.tasks.registry import ALIASES
 
 Entry = tuple[str, Any, Any]
 SHARED = ("tolerance",)
@@ -26,6 +27,8 @@ def register_schemas() -> None:
     for group in GROUPS:
         for name, kind in choices(group).items():
             store.store(group=group, name=name, node=schema_of(group, kind))
+    for alias, name in ALIASES.items():
+        store.store(group="task", name=alias, node=schema_of("task", choices("task")[name]))
 
 
 def schema_of(group: str, kind: type[Settings]) -> type:

@@ -15,7 +15,7 @@ from robust_attn.models.model import AttentionModel
 from robust_attn.models.registry import adapter_for
 from robust_attn.models.selfcheck import COARSE, TOLERANCES, checked_differences
 from robust_attn.models.weights import WeightsOrigin, resolve
-from robust_attn.runs.home import without_home
+from robust_attn.records.home import without_home
 from robust_attn.types import LARGEST_SEED, UserError
 
 CHECK_SAMPLES = 2

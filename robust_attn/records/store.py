@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,11 +77,11 @@ def load_run(folder: Path) -> Run:
 
 
 def find_runs(folder: Path) -> tuple[Run, ...]:
-    """Every run at or below `folder`, in the order of their paths (so that 2 comes before 10)."""
+    """Every run at or below `folder`, in the order of their paths or settings (so that 2 comes before 10)."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; expected a folder that holds runs.")
     found = {path.parent for name in (RECORDS, SUMMARY) for path in folder.rglob(name) if path.is_file()}
-    return tuple(load_run(path) for path in sorted(found, key=_natural_order) if not _inside_tracker(path, folder))
+    return tuple(sorted((load_run(path) for path in found if not _inside_tracker(path, folder)), key=_order))
 
 
 def read_records(path: Path, task: str | None) -> tuple[tuple[Record, ...], int]:
@@ -111,9 +111,15 @@ def _task(summary: Mapping[str, Any] | None, config: Mapping[str, Any]) -> str |
     return str(named) if named else None
 
 
-def _natural_order(path: Path) -> tuple[tuple[int, str], ...]:
+def _order(run: Run) -> tuple[Any, ...]:
+    """By path; in a sweep, whose folders are named by a hash, by what was typed for each job."""
+    typed = run.overrides if (run.folder.parent / "multirun.yaml").is_file() else ()
+    return tuple(map(_natural_order, (run.folder.parent.parts, typed, run.folder.parts)))
+
+
+def _natural_order(parts: Iterable[str]) -> tuple[tuple[int, str], ...]:
     """By the numbers that names hold, as a person counts: 2-move comes before 10-move."""
-    pieces = (piece for part in path.parts for piece in re.split(r"(\d+)", f"{part}/") if piece)
+    pieces = (piece for part in parts for piece in re.split(r"(\d+)", f"{part}/") if piece)
     return tuple((int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces)
 
 

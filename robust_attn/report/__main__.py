@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from robust_attn.report.sweep import write_sweep_report
+from robust_attn.report.many import write_sweep_report
 from robust_attn.types import ExitStatus, UserError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from robust_attn.report import numerals, words
+from robust_attn.views import numerals
 
 if TYPE_CHECKING:
     import jinja2
@@ -53,15 +53,5 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "at_most": numerals.at_most,
-        "at_least": numerals.at_least,
-        "plain": numerals.plain,
-        "percent": numerals.percent,
-        "power_of_ten": numerals.power_of_ten,
-        "multiple": numerals.multiple,
-        "family": words.family,
-        "scope": words.scope,
-        "duration": words.duration,
-    }
+    environment.filters["at_least"] = numerals.at_least
     return environment

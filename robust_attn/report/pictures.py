@@ -1,36 +1,65 @@
-"""Figures that an experiment drew itself, taken into the page as they are: the report stays one file."""
+"""Drawings as files: PNG on white, and SVG that a page colours by its own theme."""
 
-import base64
-from collections.abc import Collection
-from dataclasses import dataclass
+import html
+import io
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
-LARGEST_BYTES = 400_000
-MOST = 8
-OWN = (
-    *("layers", "ladder", "convergence", "lengths", "radii", "heads"),
-    *("search-layers", "search-ladder", "search-convergence"),
-)
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+from robust_attn.report.drawing import Drawing, Tips, drawn
+from robust_attn.report.style import VARIABLES, house_style
+from robust_attn.views.panel import Panel
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A PNG as a data address."""
-
-    name: str
-    address: str
+def write_figures(panels: Sequence[Panel], folder: Path) -> tuple[Path, ...]:
+    """One PNG per panel that has something to show, named after it."""
+    return tuple(png_file(drawn(panel), folder) for panel in panels if not panel.empty)
 
 
-def pictures_in(folder: Path, drawn: Collection[str] = OWN) -> tuple[Picture, ...]:
-    """The PNG files in `folder` other than those `drawn` by the report; what is no PNG or too large is left out."""
-    if not folder.is_dir():
-        return ()
-    found = [path for path in sorted(folder.glob("*.png")) if path.stem not in drawn and path.is_file()]
-    fitting = [path for path in found if path.stat().st_size <= LARGEST_BYTES]
-    contents = ((path.stem, path.read_bytes()) for path in fitting[:MOST])
-    return tuple(
-        Picture(name, f"data:image/png;base64,{base64.b64encode(content).decode()}")
-        for name, content in contents
-        if content.startswith(_SIGNATURE)
-    )
+def png_file(drawing: Drawing, folder: Path) -> Path:
+    """The drawing as a PNG on white, in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{drawing.panel.name}.png"
+    with house_style():
+        drawing.figure.savefig(path, format="png", dpi=144, facecolor="white", metadata={"Software": None})
+    drawing.figure.set_layout_engine("none")  # its parts have their places by now; to look for them takes as long
+    return path
+
+
+def svg_text(drawing: Drawing) -> str:
+    """The drawing as an SVG element to put into a page, coloured by the page's own variables."""
+    buffer = io.StringIO()
+    with house_style():
+        empty = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        drawing.figure.savefig(buffer, format="svg", transparent=True, metadata=empty)
+    svg = buffer.getvalue()
+    svg = _with_tips(svg[svg.index("<svg") :], drawing.tips)
+    return _with_label(_with_variables(_with_unique_ids(svg, drawing.panel.name)), drawing.panel)
+
+
+def _with_tips(svg: str, tips: Tips) -> str:
+    for name, text in tips.texts.items():
+        svg = svg.replace(f'<g id="{name}">', f'<g id="{name}" class="mark"><title>{html.escape(text)}</title>', 1)
+    return svg
+
+
+def _with_unique_ids(svg: str, prefix: str) -> str:
+    """Several SVG elements share one page, where an id may occur once."""
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    return svg.replace('href="#', f'href="#{prefix}-').replace("url(#", f"url(#{prefix}-")
+
+
+def _with_variables(svg: str) -> str:
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(colour, f"var({variable})")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)  # the page has one
+    return re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
+
+
+def _with_label(svg: str, panel: Panel) -> str:
+    """Sized by the page instead of in points, and named for screen readers; namespaces are implied in HTML."""
+    head, body = svg.split(">", 1)
+    box = re.search(r'viewBox="[^"]*"', head)
+    label = html.escape(f"{panel.title}. {panel.words}", quote=True)
+    return f'<svg {box.group() if box else ""} role="img" aria-label="{label}">{body.replace("xlink:href", "href")}'

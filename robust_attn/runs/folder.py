@@ -9,14 +9,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from robust_attn.records.kinds import Record
+from robust_attn.records.store import INPUTS, RECORDS, line_of
 from robust_attn.runs.atomic import write_text
 from robust_attn.types import UserError
-
-RECORDS = "records.jsonl"
-SUMMARY = "summary.json"
-ENVIRONMENT = "environment.json"
-INPUTS = "inputs.json"
-"""The tokens of every sample by number of tokens; it grows by a length at a time."""
 
 
 def new_folder(path: Path) -> Path:
@@ -51,11 +47,10 @@ class RunFolder:
             raise UserError(f"The run folder {path} cannot be written: {error.strerror or error}.") from error
         return cls(path)
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, record: Record) -> None:
         """Add one record as a line of its own, flushed to the operating system before this returns."""
-        line = json.dumps(record, allow_nan=False)
         with (self.path / RECORDS).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(line_of(record))
             file.flush()
 
     def add_inputs(self, tokens: int, spelled: list[list[str]] | None) -> None:

@@ -8,9 +8,8 @@ layer together; the bar of samples then fills at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, final
+from typing import final
 
 from rich.console import Console
 from rich.progress import (
@@ -76,10 +75,9 @@ class RunBars:
         """One step of an attack."""
         self.progress.advance(self._steps)
 
-    def record(self, record: Mapping[str, Any]) -> None:
+    def record(self, sample: int) -> None:
         """A record is known, so its sample is done."""
-        done = (record.get("sample") or 0) + 1
-        self.progress.update(self._samples, completed=max(done, self._completed(self._samples)))
+        self.progress.update(self._samples, completed=max(sample + 1, self._completed(self._samples)))
 
     def _completed(self, bar: TaskID) -> float:
         return next(task.completed for task in self.progress.tasks if task.id == bar)

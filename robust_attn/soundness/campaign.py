@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robust_attn.record import Subject, finite, heading, worst_verdict
-from robust_attn.report.load import load_run
+from robust_attn.pipeline.jobs import Subject
+from robust_attn.records.kinds import CarriedRecord, CaseRecord
+from robust_attn.records.parts import BudgetPart
+from robust_attn.records.store import load_run
+from robust_attn.records.verdicts import worst_verdict
 from robust_attn.soundness.case import Case
 from robust_attn.soundness.check import check, reproducer, shrunk
 from robust_attn.soundness.comparison import CERTIFICATE, Checked, Comparison
 from robust_attn.soundness.drawing import drawn
-from robust_attn.soundness.findings import findings
 from robust_attn.types import UserError, Verdict
+from robust_attn.views.campaign import findings_of
 
-TASK = "soundness"
+DRAWN = Subject("random", "drawn", 0)
 SHRUNK_PER_BOUND = 2
 """Violations of one bound that are made smaller; the others of the same bound are saved as they are."""
 Save = Callable[[str, dict[str, Any]], None]
@@ -32,7 +35,7 @@ class Campaign:
     minutes: float | None
     first_seed: int
 
-    def records(self, save: Save, *, clock: Callable[[], float] = time.monotonic) -> Iterator[dict[str, Any]]:
+    def records(self, save: Save, *, clock: Callable[[], float] = time.monotonic) -> Iterator[CaseRecord]:
         """One record per case; violations go to `save` first, under a name of their own."""
         started, seen = clock(), Counter[str]()
         seed = self.first_seed
@@ -50,7 +53,7 @@ class Campaign:
             seed += 1
 
 
-def case_record(case: Case, checked: Checked, *, seconds: float) -> dict[str, Any]:
+def case_record(case: Case, checked: Checked, *, seconds: float) -> CaseRecord:
     """One line per case: what it was, how close each bound came, and the verdict.
 
     UNKNOWN where something was not finite, or drowned in rounding. Where that is the right answer (`Case.extreme`)
@@ -61,40 +64,38 @@ def case_record(case: Case, checked: Checked, *, seconds: float) -> dict[str, An
     closest: dict[str, float] = {}
     for comparison in checked.comparisons:
         closest[comparison.bound] = max(comparison.approach, closest.get(comparison.bound, 0.0))
-    return {
-        **heading(Subject("random", "drawn", 0), 0, case.tokens),
-        "task": TASK,
-        "seed": case.seed,
-        "verdict": str(worst),
-        "attack": case.attack,
-        "budget": {"kind": case.budget, "radius": case.radius},
-        "comparisons": len(checked.comparisons),
-        "exact": checked.exact,
-        "violated": sorted({violation.bound for violation in checked.violations}),
-        "unknown": sorted(set(checked.unknown)),
-        "expected": worst is Verdict.UNKNOWN and case.extreme,
-        "seconds": round(seconds, 3),
-        "closest": {name: finite(value) for name, value in sorted(closest.items())},
-        "case": case.plain(),
-    }
+    return CaseRecord(
+        **DRAWN.heading(0, case.tokens),
+        seed=case.seed,
+        verdict=worst,
+        attack=case.attack,
+        budget=BudgetPart(kind=case.budget, radius=case.radius),
+        comparisons=len(checked.comparisons),
+        exact=checked.exact,
+        violated=tuple(sorted({violation.bound for violation in checked.violations})),
+        unknown=tuple(sorted(set(checked.unknown))),
+        expected=worst is Verdict.UNKNOWN and case.extreme,
+        seconds=round(seconds, 3),
+        closest=dict(sorted(closest.items())),
+        case=case.plain(),
+    )
 
 
-def continued(folder: Path) -> dict[str, Any]:
+def continued(folder: Path) -> CarriedRecord:
     """A first record that carries what an earlier campaign found, so that the next one speaks for both.
 
     Seeds are independent: going on means to begin with the seed after the last one that was finished.
     """
-    records = [record for record in load_run(folder).records if record.get("task") == TASK]
+    records = [record for record in load_run(folder).records if isinstance(record, CaseRecord | CarriedRecord)]
     if not records:
         raise UserError(f"{folder} holds no finished case of a soundness campaign.")
-    worst = worst_verdict([record for record in records if not record.get("expected")])
-    return {
-        **heading(Subject("random", "drawn", 0), 0, 0),
-        "task": TASK,
-        "continues": folder.name,
-        "verdict": str(worst or Verdict.HOLDS),
-        "carried": findings(records),
-    }
+    worst = worst_verdict(record.judged for record in records)
+    return CarriedRecord(
+        **DRAWN.heading(0, 0),
+        continues=folder.name,
+        verdict=worst or Verdict.HOLDS,
+        carried=findings_of(records),
+    )
 
 
 def _worst_per_bound(violations: Sequence[Comparison]) -> list[Comparison]:

@@ -22,7 +22,7 @@ from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.attention.rotary import Rotary
 from robust_attn.bounds import paper
 from robust_attn.budget import BUDGETS, Budget, TokenRadius
-from robust_attn.pipeline import CertificateOptions, generator_for
+from robust_attn.pipeline.jobs import CertificateOptions, generator_for
 from robust_attn.soundness.case import AGAINST_START, CANCELLING, FAR, HEAD_WIDTH, HEADS, OUT, TOKENS, WIDTH, Case
 
 ATTACKS: dict[str, Attack] = {

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import nn
@@ -18,8 +17,13 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import BUDGETS, Budget, TokenRadius, Wasserstein
 from robust_attn.certificates.layer import certify_measures
-from robust_attn.pipeline import LayerJob, attack_records, generator_for
-from robust_attn.record import Subject, bound_fields
+from robust_attn.pipeline.checks import attack_records
+from robust_attn.pipeline.jobs import LayerJob, Subject, generator_for
+from robust_attn.pipeline.parts import bound_parts
+from robust_attn.pipeline.predictions import ThroughModel
+from robust_attn.pipeline.repeats import RepeatedTokens
+from robust_attn.records.kinds import Check, LayerRecord, RepeatLayerRecord
+from robust_attn.records.parts import BoundPart, Observed
 from robust_attn.soundness.case import FLOATS, Case
 from robust_attn.soundness.comparison import (
     CERTIFICATE,
@@ -34,11 +38,8 @@ from robust_attn.soundness.comparison import (
 from robust_attn.soundness.numbers import attack_of, budget_of, layer_of, measures_of, options_of
 from robust_attn.soundness.strike import strike
 from robust_attn.through.classifier import TextClassifier
-from robust_attn.through.records import LAYERS, ThroughModel
-from robust_attn.through.repeat import LAYERS as REPEAT_LAYERS
-from robust_attn.through.repeat import RepeatTask
 from robust_attn.through.victim import Victim
-from robust_attn.types import Scope, Verdict
+from robust_attn.types import Scope, Side, Verdict
 
 SIZES = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 30}
 CLASSES, STEPS, REPEATS = 3, 3, 2
@@ -57,21 +58,21 @@ def records_checked(case: Case) -> Checked:
     near = _bounds_of_measures(case, layer, inputs, budget)
     parts = []
     for entry in attack_records(job, attack_of(case), budget, options_of(case), seed=case.seed):
-        number, reason = case.samples[entry["sample"]], reason_of(entry)
-        found = tuple(compared(entry, [*entry["bounds"], *near[entry["sample"]]], number))
+        number, reason = case.samples[entry.sample], reason_of(entry)
+        found = tuple(compared(entry, [*entry.bounds, *near[entry.sample]], number))
         parts.append(Checked(found, () if reason is None else (reason,)))
     return together(parts)
 
 
 def _bounds_of_measures(
     case: Case, layer: AttentionLayer, inputs: TokenMeasure, budget: Budget
-) -> Sequence[list[dict[str, Any]]]:
+) -> Sequence[Sequence[BoundPart]]:
     """Bounds for every measure near, where the attack does not bring them itself, on a support that it cannot leave."""
     attack = attack_of(case)
     if not isinstance(budget, Wasserstein) or attack.any_masses or (attack.copies > 1 and budget.support is None):
         return [[] for _ in case.samples]
     found = certify_measures(layer, inputs, _supported(budget, inputs.to(torch.float64)))
-    return [[bound_fields(bound) for bound in certificate.bounds] for certificate in found]
+    return [bound_parts(certificate.bounds) for certificate in found]
 
 
 def _supported(budget: Wasserstein, inputs: TokenMeasure) -> Wasserstein:
@@ -83,32 +84,32 @@ def _supported(budget: Wasserstein, inputs: TokenMeasure) -> Wasserstein:
     return replace(budget, support=farthest if 0 < farthest < math.inf else TokenRadius())
 
 
-def reason_of(entry: Mapping[str, Any]) -> str | None:
+def reason_of(entry: Check) -> str | None:
     """Why a record says nothing, None if it does."""
-    if entry["observed"]["output_change"] is None or entry["observed"]["rounding"] is None:
+    if entry.observed.output_change is None or entry.observed.rounding is None:
         return NOT_OBSERVED
-    if entry["certified"]["output_change"] is None:
+    if entry.certified.output_change is None:
         return NOT_CERTIFIED
-    return NOT_JUDGED if entry["verdict"] == Verdict.UNKNOWN else None
+    return NOT_JUDGED if entry.verdict == Verdict.UNKNOWN else None
 
 
-def compared(entry: Mapping[str, Any], bounds: Sequence[Mapping[str, Any]], number: int) -> Iterator[Comparison]:
+def compared(entry: Check, bounds: Sequence[BoundPart], number: int) -> Iterator[Comparison]:
     """A bound on a set of perturbations with the output change, a constant at the tokens with the one attained."""
-    observed, rounding = entry["observed"]["output_change"], entry["observed"]["rounding"]
+    observed, rounding = entry.observed.output_change, entry.observed.rounding
     if observed is None or rounding is None:
         return
-    certified = entry["certified"]["output_change"]
+    certified = entry.certified.output_change
     if certified is not None:
         yield Comparison(CERTIFICATE, number, observed, rounding, certified)
     for bound in bounds:
-        allowed = bound["output_change"]
-        if not bound["applies"] or bound["side"] != "upper" or bound["comparator"] or allowed is None:
+        allowed = bound.output_change
+        if not bound.applies or bound.side is not Side.UPPER or bound.comparator or allowed is None:
             continue
-        if bound["scope"] != Scope.LOCAL:
-            yield Comparison(bound["name"], number, observed, rounding, allowed)
-        elif entry["lipschitz"]["lower"] is not None:
-            attained = entry["lipschitz"]["lower"] * entry["budget"]["radius"]
-            yield Comparison(bound["name"], number, attained, CONSTANT_ROUNDING * attained + rounding, allowed)
+        if bound.scope != Scope.LOCAL:
+            yield Comparison(bound.name, number, observed, rounding, allowed)
+        elif entry.lipschitz.lower is not None:
+            attained = entry.lipschitz.lower * (entry.budget.radius or 0.0)
+            yield Comparison(bound.name, number, attained, CONSTANT_ROUNDING * attained + rounding, allowed)
 
 
 def through_checked(case: Case) -> Checked:
@@ -120,52 +121,55 @@ def through_checked(case: Case) -> Checked:
     found = victim.strongest(task.attack, task.budget, generator_for(case.seed, "through", 0))
     arriving = reader.trace(found.base).inputs
     return together(
-        _layer_checked(case, reader, entry, arriving[entry["layer"]]) for entry in records if entry["task"] == LAYERS
+        _layer_checked(case, reader, entry, arriving[entry.layer or 0])
+        for entry in records
+        if isinstance(entry, LayerRecord)
     )
 
 
-def _layer_checked(case: Case, reader: TextClassifier, entry: Mapping[str, Any], before: TokenMeasure) -> Checked:
-    layer = reader.model.layer(entry["layer"])
-    budget = BUDGETS[entry["budget"]["kind"]](entry["budget"]["radius"], layer.input_radius)
+def _layer_checked(case: Case, reader: TextClassifier, entry: LayerRecord, before: TokenMeasure) -> Checked:
+    layer = reader.model.layer(entry.layer or 0)
+    budget = BUDGETS[entry.budget.kind](entry.budget.radius or 0.0, layer.input_radius)
     hit = strike(replace(case, attack="move", judged=FLOATS), layer, before.sample(0), budget, 0)
-    own = {**entry, "observed": {"output_change": hit.change, "rounding": hit.rounding}}
+    own = replace(entry, observed=Observed(output_change=hit.change, rounding=hit.rounding))
     entries = [entry, own] if hit.usable else [entry]
     reason = reason_of(entry)
-    comparisons = tuple(found for each in entries for found in compared(each, each["bounds"], 0))
+    comparisons = tuple(found for each in entries for found in compared(each, each.bounds, 0))
     return Checked(_renamed(case, comparisons), () if reason is None else (reason,))
 
 
 def repeat_checked(case: Case) -> Checked:
-    """`RepeatTask`: at every layer the text with repetitions, and slivers within the W2 distance that it came from."""
+    """`RepeatedTokens`: at every layer the text with repetitions, and slivers within the W2 distance of it."""
     reader, ids = _classifier(case), _ids(case)
-    task = RepeatTask(RepeatTokens(REPEATS, REPEATS), Move(1, 0))
+    task = RepeatedTokens(RepeatTokens(REPEATS, REPEATS), Move(1, 0))
     clean = reader.trace(reader.measure(ids))
     layers = range(len(reader.model.attached))
     return together(
-        Checked(_renamed(case, tuple(_repeated(case, reader, entry, clean.inputs[entry["layer"]]))))
+        Checked(_renamed(case, tuple(_repeated(case, reader, entry, clean.inputs[entry.layer or 0]))))
         for entry in task.records(reader, ids, layers, seed=case.seed)
-        if entry["task"] == REPEAT_LAYERS
+        if isinstance(entry, RepeatLayerRecord)
     )
 
 
 def _repeated(
-    case: Case, reader: TextClassifier, entry: Mapping[str, Any], before: TokenMeasure
+    case: Case, reader: TextClassifier, entry: RepeatLayerRecord, before: TokenMeasure
 ) -> Iterator[Comparison]:
-    layer, typed = reader.model.layer(entry["layer"]), entry["typed"]
+    layer, typed = reader.model.layer(entry.layer or 0), entry.typed
     allowed = {
-        bound["name"]: bound["output_change"]
-        for bound in [*entry["bounds"], {"name": CERTIFICATE, "applies": True, **entry["certified"]}]
-        if bound["applies"] and bound["output_change"] is not None
+        bound.name: bound.output_change
+        for bound in [*entry.bounds, BoundPart(name=CERTIFICATE, output_change=entry.certified.output_change)]
+        if bound.applies and bound.output_change is not None
     }
     hit = strike(
         replace(case, attack="sliver", judged=FLOATS),
         layer,
         before.sample(0),
-        Wasserstein(typed["w2_input"], layer.input_radius),
+        Wasserstein(typed.w2_input or 0.0, layer.input_radius),
         0,
     )
+    moved = math.nan if typed.w2_output is None else typed.w2_output
     for name, change in allowed.items():
-        yield Comparison(name, 0, typed["w2_output"], W2_ROUNDING * typed["w2_output"], change)
+        yield Comparison(name, 0, moved, W2_ROUNDING * moved, change)
         if hit.usable:
             yield hit.beside(name, 0, change)
 

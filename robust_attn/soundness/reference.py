@@ -325,6 +325,16 @@ def applied(matrix: Matrix, vectors: Matrix) -> Matrix:
     return [apply(matrix, vector) for vector in vectors]
 
 
+def transposed(matrix: Matrix) -> Matrix:
+    """Its columns as rows."""
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
+def product(left: Matrix, right: Matrix) -> Matrix:
+    """The product of two matrices."""
+    return applied(transposed(right), left)
+
+
 def added(left: Vector, right: Vector) -> Vector:
     """The sum of two vectors."""
     return list(map(add, left, right))

@@ -19,15 +19,15 @@ from robust_attn.attacks.attack import AttackResult
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
-from robust_attn.pipeline import generator_for
+from robust_attn.pipeline.jobs import generator_for
 from robust_attn.soundness.case import AGAINST_START, EXACT, SHIFTED, Case
 from robust_attn.soundness.comparison import Comparison
 from robust_attn.soundness.exact import Judge
 from robust_attn.soundness.numbers import ATTACKS, attack_of
+from robust_attn.soundness.reference import Matrix, product, transposed
 
 MORE = ("linear", "random")
 """Attacks that are tried beside the case's own where exact arithmetic judges."""
-Exact = list[list[Fraction]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +105,12 @@ def rival_layer(layer: AttentionLayer, centre: Float[Tensor, "d"]) -> AttentionL
     queries, biases, outputs = [], [], []
     for head, group in enumerate(groups):
         query, output, value = (_exact(each) for each in (layer.query[head], layer.output[head], layer.value[group]))
-        key = _scaled(_transposed(_exact(layer.key[group])), Fraction(layer.scale))
+        key = _scaled(transposed(_exact(layer.key[group])), Fraction(layer.scale))
         own = _exact(layer.query_bias[head][:, None])
-        bias = [[moved[0] + still[0]] for moved, still in zip(_product(query, middle), own, strict=True)]
-        queries.append(_rounded(_product(key, query)))
-        biases.append(_rounded(_product(key, bias))[:, 0])
-        outputs.append(_rounded(_product(output, value)))
+        bias = [[moved[0] + still[0]] for moved, still in zip(product(query, middle), own, strict=True)]
+        queries.append(_rounded(product(key, query)))
+        biases.append(_rounded(product(key, bias))[:, 0])
+        outputs.append(_rounded(product(output, value)))
     identity = torch.eye(d, dtype=torch.float64).expand(len(groups), d, d)
     return AttentionLayer(
         query=torch.stack(queries),
@@ -138,25 +138,16 @@ def centred(sample: TokenMeasure, centre: Float[Tensor, "d"]) -> TokenMeasure:
 
 def exact_product(left: Float[Tensor, "a k"], right: Float[Tensor, "k b"]) -> Float[Tensor, "a b"]:
     """The product, each entry rounded once."""
-    return _rounded(_product(_exact(left), _exact(right)))
+    return _rounded(product(_exact(left), _exact(right)))
 
 
-def _exact(matrix: Tensor) -> Exact:
+def _exact(matrix: Tensor) -> Matrix:
     return [[Fraction(entry) for entry in row] for row in matrix.double().tolist()]
 
 
-def _rounded(matrix: Exact) -> Tensor:
+def _rounded(matrix: Matrix) -> Tensor:
     return torch.tensor([[float(entry) for entry in row] for row in matrix], dtype=torch.float64)
 
 
-def _transposed(matrix: Exact) -> Exact:
-    return [list(column) for column in zip(*matrix, strict=True)]
-
-
-def _scaled(matrix: Exact, factor: Fraction) -> Exact:
+def _scaled(matrix: Matrix, factor: Fraction) -> Matrix:
     return [[factor * entry for entry in row] for row in matrix]
-
-
-def _product(left: Exact, right: Exact) -> Exact:
-    columns = _transposed(right)
-    return [[sum((a * b for a, b in zip(row, column, strict=True)), Fraction(0)) for column in columns] for row in left]

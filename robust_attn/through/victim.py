@@ -75,6 +75,11 @@ class Victim:
         with torch.no_grad():
             return cls(classifier, base, int(classifier.logits(base).argmax(-1)))
 
+    def unperturbed(self) -> Perturbed:
+        """What the classifier says to the clean input."""
+        with torch.no_grad():
+            return Perturbed(self.base, self.base, self.classifier.logits(self.base), self.label, 0.0)
+
     def target(self, known: Proposal | None = None) -> ModelLoss:
         """The loss of the label."""
         reader, label = self.classifier, torch.tensor([self.label])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from robust_attn.types import Verdict
 from robust_attn.views.panel import Panel
+from robust_attn.views.passages import Passages
 from robust_attn.views.table import Table
 
 
@@ -18,6 +21,11 @@ class Tone(StrEnum):
     UNKNOWN = "unknown"
     MEASURED = "measured"
     FLIPPED = "flipped"
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Tone:
+        """The tone of a verdict."""
+        return cls(verdict.value.lower())
 
 
 @dataclass(frozen=True)
@@ -50,10 +58,45 @@ class Tile:
 
 @dataclass(frozen=True)
 class View:
-    """Everything that is said about the records of one task; `terms` explains the words that it uses."""
+    """Everything that is said about the records of one task; `terms` explains the words that it uses.
+
+    `question` is what the run asks, `details` are tables for those who look closer, after the figures.
+    """
 
     statement: Statement
     tiles: tuple[Tile, ...] = ()
     tables: tuple[Table, ...] = ()
     panels: tuple[Panel, ...] = ()
     terms: tuple[tuple[str, str], ...] = ()
+    passages: Passages | None = None
+    details: tuple[Table, ...] = ()
+    question: str = "how far can its attention be pushed?"
+
+    @property
+    def every_table(self) -> tuple[Table, ...]:
+        """Tables and details, in the order in which they are shown."""
+        return (*self.tables, *self.details)
+
+
+def nothing_view() -> View:
+    """A run without a readable record."""
+    headline = Headline(Tone.UNKNOWN, "Nothing was measured", "There is no readable record, so nothing is promised.")
+    return View(Statement(headline, limits="Anything."))
+
+
+def merged(views: Sequence[View]) -> View:
+    """Views of several kinds of records as one: a broken promise heads it, else the first."""
+    if not views:
+        return nothing_view()
+    broken = [view for view in views if view.statement.headline.tone is Tone.VIOLATED]
+    first = (broken or list(views))[0]
+    return replace(
+        first,
+        statement=replace(first.statement, promises=tuple(said for view in views for said in view.statement.promises)),
+        tiles=tuple(tile for view in views for tile in view.tiles),
+        tables=tuple(table for view in views for table in view.tables),
+        panels=tuple(panel for view in views for panel in view.panels),
+        terms=tuple(dict(term for view in views for term in view.terms).items()),
+        passages=next((view.passages for view in views if view.passages), None),
+        details=tuple(table for view in views for table in view.details),
+    )

@@ -45,12 +45,12 @@ def test_all_tokens_in_two_ways():
     [
         (lambda: MassSplit(0), "copies must be at least 1, got 0."),
         (lambda: MoveSettings(-1), "steps must be at least 0, got -1."),
-        (lambda: MassSplit(tokens=0), "tokens must be one of all or at least 1, got 0."),
-        (lambda: MassSplit(tokens="some"), "tokens must be one of all or at least 1, got 'some'."),
+        (lambda: MassSplit(tokens=0), "tokens must be 'all' or at least 1, got 0."),
+        (lambda: MassSplit(tokens="some"), "tokens must be 'all' or at least 1, got 'some'."),
         (lambda: MassSplit(masses="odd"), "masses must be one of equal, sliver, got 'odd'."),
-        (lambda: MassSplit(lightest=1.0), "lightest must be above 0 and below 1, got 1.0."),
+        (lambda: MassSplit(lightest=1.0), "lightest must be between 0 and 1, got 1.0."),
         (lambda: Torchattack("PGD", step_size=0.0), "step_size must be above 0, got 0.0."),
-        (lambda: Torchattack("PGD", suite="foolbox"), "suite must be one of torchattacks, got 'foolbox'."),
+        (lambda: Torchattack("PGD", suite="foolbox"), "suite must be 'torchattacks', got 'foolbox'."),
     ],
 )
 def test_wrong_values_are_told_in_the_words_of_the_library(make, message):

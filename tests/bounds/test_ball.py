@@ -45,7 +45,7 @@ def test_column_norms_by_hand():
     assert float(module._largest_column(matrix)) == pytest.approx(5.0)
 
 
-@settings(max_examples=80)
+@settings(max_examples=24)
 @given(seed=st.integers(0, 10**6), case=CASE, kind=st.sampled_from(sorted(BUDGETS)), log_eps=st.floats(-4, 0.5))
 def test_curvature_dominates_second_derivatives_on_the_ball(seed, case, kind, log_eps):
     """|f''[d, d]| by nested forward mode at a random point of the ball, in the weighted norm."""
@@ -68,7 +68,7 @@ def test_curvature_dominates_second_derivatives_on_the_ball(seed, case, kind, lo
     assert (size(first) <= norms.closed_form * size(direction) * (1 + 1e-9)).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=16)
 @given(seed=st.integers(0, 10**6), case=CASE, kind=st.sampled_from(sorted(BUDGETS)), log_eps=st.floats(-4, 1))
 def test_hull_dominates_ascent_row_by_row(seed, case, kind, log_eps):
     budget = BUDGETS[kind](10**log_eps)
@@ -178,19 +178,24 @@ def test_two_tokens_by_hand():
     assert norms.hull_rows.tolist()[0] == pytest.approx([0.501, 0.751])
 
 
-@settings(max_examples=25)
-@given(seed=st.integers(0, 10**6), case=CASE, kind=st.sampled_from(sorted(BUDGETS)), power=st.integers(-4, 4))
-def test_scaling_laws(seed, case, kind, power):
+@given(
+    seed=st.integers(0, 10**6),
+    case=CASE,
+    kind=st.sampled_from(sorted(BUDGETS)),
+    power=st.integers(-4, 4),
+    c=st.floats(0.1, 10),
+)
+def test_scaling_laws(seed, case, kind, power, c):
     """X -> tX, eps -> t eps, W_Q and W_K -> /t: logits and constants stay, curvature is divided and the hull multiplied
-    by t; the curvature up to ties between equally good ways to hold a row."""
+    by t; V -> cV multiplies all by c; the curvature up to ties between equally good ways to hold a row."""
     t, budget = 2.0**power, BUDGETS[kind]
     layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1))
-    scaled = replace(layer, query=layer.query / t, key=layer.key / t)
+    scaled = replace(layer, query=layer.query / t, key=layer.key / t, output=layer.output * c)
     (before,) = ball_norms(layer, head_norms(layer), measure, (budget(0.1),))
     (after,) = ball_norms(scaled, head_norms(scaled), measure.with_points(t * measure.points), (budget(0.1 * t),))
-    for name, factor in {"centre": 1, "centre_blocks": 1, "closed_form": 1, "hull_rows": t}.items():
+    for name, factor in {"centre": c, "centre_blocks": c, "closed_form": c, "hull_rows": c * t}.items():
         assert torch.allclose(getattr(after, name), factor * getattr(before, name), rtol=1e-6), name
-    assert torch.allclose(after.curvature, before.curvature / t, rtol=5e-2)
+    assert torch.allclose(after.curvature, c * before.curvature / t, rtol=5e-2)
 
 
 @given(seed=st.integers(0, 10**6), case=CASE, kind=st.sampled_from(sorted(BUDGETS)), log_eps=st.floats(-4, 1))
@@ -202,7 +207,7 @@ def test_hull_dominates_random_moves_row_by_row(seed, case, kind, log_eps):
     assert ((layer(moved) - layer(measure)).norm(dim=-1) <= norms.hull_rows * (1 + 1e-9) + 1e-13).all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(seed=st.integers(0, 10**6), case=CASE, kind=st.sampled_from(sorted(BUDGETS)))
 def test_ascent_at_tiny_radii_stays_below_the_constants_at_the_tokens(seed, case, kind):
     """Radius 1e-7: what ascent gains per radius is at most the constants at the tokens, up to the curvature."""

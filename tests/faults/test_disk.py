@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from robust_attn.report import load_run, write_report
+from robust_attn.records.store import load_run
+from robust_attn.report import write_report
 from robust_attn.runs.folder import RunFolder
 from robust_attn.types import ExitStatus
 from tests.faults.command import TINY, command

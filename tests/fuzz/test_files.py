@@ -16,7 +16,7 @@ from robust_attn.data.text import read_text
 from robust_attn.models import load_model
 from robust_attn.models.gguf import convert_gguf
 from robust_attn.models.onnx_weights import convert_onnx
-from robust_attn.report import load_run
+from robust_attn.records.store import load_run
 from robust_attn.types import UserError
 
 SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 40}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from robust_attn.config import settings_from
+from robust_attn.config.settings import settings_from
 from robust_attn.types import UserError
 from tests.composed import composed
 

@@ -1,5 +1,6 @@
 """Records for tests, made by the schema: every field is one that the schema knows, every bound one that exists."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from robust_attn.records.kinds import (
@@ -271,3 +272,19 @@ def one_of_each() -> list[Record]:
         repeat_layer_record(),
         case_record(),
     ]
+
+
+_TASKS = {
+    "layer": "predict",
+    "prediction": "predict",
+    "splitting": "mass_splitting",
+    "repeat": "repeat_tokens",
+    "repeat_layer": "repeat_tokens",
+    "campaign": "soundness",
+}
+
+
+def task_of(records: Sequence[Record]) -> str:
+    """The task that writes such records."""
+    first = records[0] if records else attack_record()
+    return first.study if isinstance(first, StudyRecord) else _TASKS.get(first.kind, first.kind)

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from robust_attn.report import write_report, write_sweep_report
+from tests.records.samples import attack_record, certified, certify_record
+from tests.views.runs import KINDS, NOTHING, moved
 
-from .sample_runs import certificate_record, moved_record, record, records, write_inputs, write_run, write_sweep
-from .test_html import EVIL
+from .folders import write_run, write_sweep
+from .pages import EVIL
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = os.environ.get("ROBUST_ATTN_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -57,49 +59,52 @@ def column(page: Any, table: str, index: int) -> list[str]:
 
 
 def test_a_click_and_a_key_sort_and_unknown_stays_last(tmp_path: Path, visit: Any) -> None:
-    nothing = {"bound": None, "output_change": None, "failure_probability": None}
-    page = visit(write_report(write_run(tmp_path / "run", [record(9, certified=nothing), *records(4, 2)])))
-    button = page.locator("#record-table thead th:nth-child(9) button")
+    records = [attack_record(n, certified=certified(0.2 / (n % 4 + 1))) for n in range(8)]
+    page = visit(write_report(write_run(tmp_path / "run", [attack_record(9, certified=NOTHING), *records])))
+    button = page.locator("#record-table thead th:nth-child(10) button")
     button.click()
-    ascending = column(page, "record-table", 9)
+    ascending = column(page, "record-table", 10)
     assert ascending[-1] == "unknown"
     numbers = [float(text) for text in ascending[:-1]]
     assert numbers == sorted(numbers)
-    assert page.locator("#record-table th:nth-child(9)").get_attribute("aria-sort") == "ascending"
+    assert page.locator("#record-table th:nth-child(10)").get_attribute("aria-sort") == "ascending"
     button.focus()
     page.keyboard.press("Enter")
-    descending = column(page, "record-table", 9)
+    descending = column(page, "record-table", 10)
     assert descending[-1] == "unknown"
     assert [float(text) for text in descending[:-1]] == numbers[::-1]
 
 
 def test_the_hover_of_a_mark_shows_its_value(tmp_path: Path, visit: Any) -> None:
-    page = visit(write_report(write_run(tmp_path / "run", records(2, 1))))
+    page = visit(write_report(write_run(tmp_path / "run", KINDS["attack"])))
     titles = page.locator("#figure-layers .mark > title").all_text_contents()
-    assert any(title.startswith("layer 1, certified: 0.") for title in titles)
+    assert any(title == "layer 1, certified: 0.200" for title in titles)
 
 
 def test_markup_from_a_run_does_nothing(tmp_path: Path, visit: Any) -> None:
-    page = visit(write_report(write_run(tmp_path / "run", [record(text=EVIL, attack=EVIL)], overrides=(EVIL,))))
+    page = visit(write_report(write_run(tmp_path / "run", [attack_record(attack=EVIL)], overrides=(EVIL,))))
     assert page.locator("script").count() == 1
     assert page.locator("img").count() == 0
 
 
-@pytest.mark.parametrize("width", [1280, 420])
-def test_the_page_never_scrolls_sideways(tmp_path: Path, visit: Any, width: int) -> None:
-    page = visit(write_report(write_run(tmp_path / "run", records(2, 1))))
-    page.set_viewport_size({"width": width, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_never_scrolls_sideways(tmp_path: Path, visit: Any, kind: str) -> None:
+    page = visit(write_report(write_run(tmp_path / "run", KINDS[kind], environment={"commit": "0123456789" * 4})))
+    for width in (1280, 400):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_every_column_fits_on_a_laptop(tmp_path: Path, visit: Any) -> None:
-    page = visit(write_report(write_run(tmp_path / "run", records(2, 1))))
+    page = visit(write_report(write_run(tmp_path / "run", KINDS["attack"])))
     room, needed = page.locator("#record-table").evaluate("t => [t.parentElement.clientWidth, t.scrollWidth]")
     assert needed <= room
 
 
 def test_a_page_with_all_the_rows_it_may_show_opens_quickly(tmp_path: Path, visit: Any) -> None:
-    report = write_report(write_run(tmp_path / "run", records(20, 30)))  # more than ROWS_SHOWN
+    report = write_report(
+        write_run(tmp_path / "run", [attack_record(n % 20, n) for n in range(600)])
+    )  # more than ROWS_SHOWN
     started = time.perf_counter()
     visit(report)
     seconds = time.perf_counter() - started
@@ -109,8 +114,8 @@ def test_a_page_with_all_the_rows_it_may_show_opens_quickly(tmp_path: Path, visi
 
 def test_a_sweep_sorts_too(tmp_path: Path, visit: Any) -> None:
     page = visit(write_sweep_report(write_sweep(tmp_path)))
-    page.locator("#run-table thead th:nth-child(4) button").click()
-    lengths = [int(text) for text in column(page, "run-table", 4)]
+    page.locator("#run-table thead th:nth-child(6) button").click()
+    lengths = [int(text) for text in column(page, "run-table", 6)]
     assert lengths == sorted(lengths)
 
 
@@ -118,11 +123,9 @@ def test_a_sweep_sorts_too(tmp_path: Path, visit: Any) -> None:
 def report_of_markup(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run over two layers whose text is markup."""
     words = ["<script>", "alert(1)", "</script>", "</style>", "<img src=x onerror=alert(2)>"]
-    moved = [[0.1, 0.2, 0.3, 0.0, 0.1], [0.4, 0.2, 0.1, 0.0, 0.0]]
-    lines = [moved_record(rms, layer=layer) for layer, rms in enumerate(moved)]
-    folder = write_run(tmp_path_factory.mktemp("markup") / "run", lines)
-    write_inputs(folder, {"5": [words]})
-    return write_report(folder)
+    lengths = [[0.1, 0.2, 0.3, 0.0, 0.1], [0.4, 0.2, 0.1, 0.0, 0.0]]
+    records = [moved(rms, layer) for layer, rms in enumerate(lengths)]
+    return write_report(write_run(tmp_path_factory.mktemp("markup") / "run", records, inputs={"5": [words]}))
 
 
 @pytest.fixture
@@ -169,8 +172,8 @@ def test_on_paper_every_layer_and_every_table_is_there(passages: Any) -> None:
 
 
 def test_the_map_of_heads_tells_its_values(tmp_path: Path, visit: Any) -> None:
-    lines = [certificate_record(layer, head=head) for layer in range(2) for head in (None, 0, 1)]
-    page = visit(write_report(write_run(tmp_path / "run", lines)))
+    records = [certify_record(layer, head) for layer in range(2) for head in (None, 0, 1)]
+    page = visit(write_report(write_run(tmp_path / "run", records)))
     titles = page.locator("#figure-heads .mark > title").all_text_contents()
     assert len(titles) == 4
     assert titles[0].startswith("layer 0, head 0: at most ")
@@ -180,7 +183,7 @@ def test_the_map_of_heads_tells_its_values(tmp_path: Path, visit: Any) -> None:
 
 def test_every_table_of_a_sweep_sorts_and_its_figures_tell_values(tmp_path: Path, visit: Any) -> None:
     folder = write_sweep(tmp_path)
-    write_run(folder / "99", [record()], finished=False, overrides=("attack=move", "model=gpt2", "tokens=16"))
+    write_run(folder / "99", [attack_record()], finished=False, overrides=("attack=move", "model=gpt2", "tokens=16"))
     page = visit(write_sweep_report(folder))
     for table in page.locator("table[data-sortable]").all():
         button = table.locator("thead button").last
@@ -189,7 +192,7 @@ def test_every_table_of_a_sweep_sorts_and_its_figures_tell_values(tmp_path: Path
     assert page.locator("table[data-sortable]").count() == 5
     assert page.locator("#unfinished-table tbody tr").count() == 1
     titles = page.locator("#figure-splitting .mark > title").all_text_contents()
-    assert any("times (" in title for title in titles)
+    assert any(title.startswith("layer 0, model=gpt2: 1.3") for title in titles)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

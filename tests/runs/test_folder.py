@@ -5,23 +5,32 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from robust_attn.runs.folder import INPUTS, RunFolder, new_folder
+from robust_attn.records.store import INPUTS
+from robust_attn.runs.folder import RunFolder, new_folder
 from robust_attn.types import UserError
+from tests.records.samples import attack_record
 
 
 def test_records_are_lines_that_can_be_read_at_once(tmp_path):
     folder = RunFolder.claim(tmp_path / "run")
     for number in range(3):
-        folder.append({"number": number})
+        folder.append(attack_record(number))
         lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines()
-        assert [json.loads(line)["number"] for line in lines] == list(range(number + 1))
+        assert [json.loads(line)["layer"] for line in lines] == list(range(number + 1))
 
 
 def test_a_value_that_is_no_number_is_never_written(tmp_path):
+    """It is unknown once it is in a record; where it was smuggled in all the same, nothing is written."""
     folder = RunFolder.claim(tmp_path / "run")
+    smuggled = attack_record()
+    object.__setattr__(smuggled, "tightness", math.nan)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        folder.append({"x": math.nan})
+        folder.append(smuggled)
     assert (tmp_path / "run" / "records.jsonl").read_text() == ""
+    folder.append(attack_record(tightness=math.nan, convergence=(1.0, math.inf)))
+    written = (tmp_path / "run" / "records.jsonl").read_text()
+    values = json.loads(written, parse_constant=pytest.fail)
+    assert (values["tightness"], values["convergence"]) == (None, [1.0, None])
 
 
 def test_two_runs_cannot_share_a_folder(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from robust_attn import cli
-from robust_attn.report.load import load_run
+from robust_attn.records.store import load_run
 from robust_attn.types import ExitStatus
 from tests.faults.command import command
 from tests.test_cli import ENVIRONMENT, ROOT
@@ -19,15 +19,16 @@ from tests.test_cli import ENVIRONMENT, ROOT
 ENDLESS = ("model=toy", "layers=[0,1]", "tokens=64", "samples=8", "attack.steps=100000", "attack.restarts=100")
 SECOND_LAYER_HANGS = """
 import sys, torch
-from robust_attn import cli, tasks
-honest = tasks.attack_records
+from robust_attn import cli
+from robust_attn.pipeline import checks
+honest = checks.attack_records
 
 def attack_records(job, *arguments, **options):
     if job.subject.layer == 0:
         return honest(job, *arguments, **options)
     torch.eye(4000, dtype=torch.float64).matrix_power(2**62 - 1)  # one operation of many minutes
 
-tasks.attack_records = attack_records
+checks.attack_records = attack_records
 sys.argv = ["robust_attn", *sys.argv[1:]]
 cli.main()
 """

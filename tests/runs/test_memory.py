@@ -1,8 +1,7 @@
 import pytest
 
-from robust_attn.attacks.duplicate import Duplicate
-from robust_attn.attacks.mass_split import Masses, MassSplit
-from robust_attn.attacks.move import Move
+from robust_attn.models import load_model
+from robust_attn.pipeline import layers
 from robust_attn.runs import memory
 from robust_attn.runs.memory import available_bytes, certificate_bytes, require_memory
 from robust_attn.types import ExitStatus, UserError
@@ -91,14 +90,24 @@ def test_the_estimate_is_near_what_was_measured(samples, atoms, heads, measured)
 @pytest.mark.parametrize(
     ("attack", "expected"),
     [
-        (Move(), (4, 10)),
-        (MassSplit(3), (4, 30)),
-        (MassSplit(3, tokens=2), (4, 30)),
-        (MassSplit(masses=Masses.SLIVER), (4, 20)),
-        (Duplicate(), (1, 20)),
+        (("attack=move",), (4, 10)),
+        (("attack=mass_split", "attack.copies=3"), (4, 30)),
+        (("attack=mass_split", "attack.copies=3", "attack.tokens=2"), (4, 30)),
+        (("attack=mass_split", "attack.masses=sliver"), (4, 20)),
+        (("attack=duplicate",), (1, 20)),
     ],
+    ids=lambda value: " ".join(map(str, value)),
 )
-def test_atoms_of_an_attack_are_never_too_few(attack, expected):
-    from robust_attn.tasks import size_of_certificates
+def test_atoms_of_an_attack_are_never_too_few(attack, expected, monkeypatch, tmp_path):
+    """The attack task says how many samples are certified at once and as how many atoms, before any work."""
+    asked = []
 
-    assert size_of_certificates(attack, 4, 10) == expected
+    def refuse(*sizes):
+        asked.append(sizes)
+        raise UserError("enough")
+
+    monkeypatch.setattr(layers, "require_memory", refuse)
+    outcome, records, _, _ = run(tmp_path / "run", "model=toy", "samples=4", "tokens=10", *attack)
+    assert (outcome.message, records) == ("enough", [])
+    heads = load_model("toy", "random").layer(0).heads
+    assert asked == [(*expected, heads)]

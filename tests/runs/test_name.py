@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from robust_attn.build import STUDIES
-from robust_attn.runs.name import ATTACKS_WHOLE_MODEL, STUDIES_OF_ONE_HEAD, run_name, settings_hash
+from robust_attn.runs.name import settings_hash
 from tests.composed import composed
 
 NAMES = {
@@ -15,7 +14,9 @@ NAMES = {
     "worst_case": "worst_case-toy",
     "radius": "radius",
     "mean_field": "mean_field",
-    "through_model": "through_model-mass_split-toy",
+    "predict": "predict-mass_split-toy",
+    "through_model": "predict-mass_split-toy",
+    "soundness": "soundness",
 }
 
 
@@ -31,10 +32,3 @@ def test_the_hash_of_settings_knows_no_order_but_every_value():
     assert settings_hash({"a": 1, "b": [1, {"x": None}]}) == settings_hash({"b": [1, {"x": None}], "a": 1})
     others = [{"a": 1}, {"a": 1.0}, {"a": "1"}, {"a": [1]}, {"b": 1}, {"a": None}, {"a": True}]
     assert len({settings_hash(each) for each in others}) == len(others)
-
-
-def test_the_tasks_are_those_that_there_are():
-    assert set(STUDIES_OF_ONE_HEAD) == set(STUDIES)
-    tasks = choices("task")
-    assert set(ATTACKS_WHOLE_MODEL) == {name for name, task in tasks.items() if "bfloat16" not in task.dtypes}
-    assert len({run_name(task, "a", "m") for task in tasks}) == len(tasks)

@@ -23,11 +23,11 @@ def a_run(bars: RunBars) -> None:
         for _ in range(3):
             bars.step()
         for sample in (0, 1, 3, 2):
-            bars.record({"sample": sample})
+            bars.record(sample)
         bars.end_layer()
         bars.begin_layer("attack, layer 1, 8 tokens")
         bars.step()
-        bars.record({"sample": 0})
+        bars.record(0)
 
 
 def test_layers_samples_and_steps_are_counted_and_the_next_layer_expects_the_steps_of_the_last():
@@ -46,8 +46,8 @@ def test_the_first_layer_counts_steps_without_knowing_how_many_come():
 def test_a_part_without_samples_shows_one_bar():
     bars = bars_on(io.StringIO(), terminal=False)
     bars.begin("radius")
-    for record in ({"sample": 0}, {"sample": None}, {}):
-        bars.record(record)
+    for sample in (0, 3, 1):
+        bars.record(sample)
     assert counts(bars) == [("radius", 0, None)]
 
 

@@ -55,6 +55,7 @@ def test_the_replica_changes_as_the_layer_does(case):
     torch.testing.assert_close(torch.from_numpy(pulled[0])[present], layer.linearize(there).vjp(cotangent)[present])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", known(), ids=lambda case: f"{case.name} {case.function}")
 def test_the_known_inputs_hold_and_would_be_noticed(case):
     subject, wanted = Subject(case), FOUND[case.name]
@@ -127,6 +128,7 @@ def test_an_error_that_is_not_for_a_user_is_shown(monkeypatch, capsys):
     assert "RAISED one token" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_command(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["exact_comparisons", "--comparisons", "100"])
     assert main() == 0

@@ -13,13 +13,13 @@ import torch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.bounds import joint_norms, rows, splitting
 from robust_attn.bounds.setting import BallSetting
-from robust_attn.pipeline import generator_for
+from robust_attn.pipeline import predictions, repeats
+from robust_attn.pipeline.jobs import generator_for
 from robust_attn.soundness.case import AGAINST_START, CANCELLING, SHIFTED, Case
 from robust_attn.soundness.check import check
 from robust_attn.soundness.comparison import Comparison
 from robust_attn.soundness.drawing import drawn
 from robust_attn.spectral import lipschitz, norms
-from robust_attn.through import records, repeat
 
 pytestmark = pytest.mark.slow
 
@@ -129,7 +129,7 @@ def test_derivatives_of_cancelling_weights_without_what_rounding_took(monkeypatc
 
 @pytest.mark.parametrize(
     ("module", "name", "function"),
-    [(records, "certify_batch", "through_model"), (repeat, "certify_measures", "repeat_tokens")],
+    [(predictions, "certify_batch", "through_model"), (repeats, "certify_measures", "repeat_tokens")],
 )
 def test_certificates_at_the_layers_of_a_model_that_are_too_small(monkeypatch, module, name, function):
     sound = getattr(module, name)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from robust_attn import certificate
-from robust_attn.config import settings_from
+from robust_attn.certificates import layer as certificate
+from robust_attn.config.settings import settings_from
 from robust_attn.soundness import campaign, check
 from robust_attn.soundness.case import Case
 from robust_attn.types import ExitStatus, UserError
@@ -20,13 +20,14 @@ def test_a_campaign_of_one_case_and_another_that_goes_on(tmp_path):
     outcome, records, summary, shown = run(tmp_path / "first", *CASE)
     assert outcome.status is ExitStatus.OK
     assert [record["seed"] for record in records] == [0]
-    assert "1 cases" in shown
+    assert "1 case drawn" in shown
     again = run(tmp_path / "second", *CASE, f"task.resume={tmp_path / 'first'}")
     assert [record.get("seed") for record in again[1]] == [None, 1]
     assert again[2]["findings"]["cases"] == 2
     assert summary["findings"]["closest"].keys() <= again[2]["findings"]["closest"].keys()
 
 
+@pytest.mark.slow
 def test_a_planted_bound_one_percent_too_small_is_caught_saved_shrunk_and_replayed(tmp_path, monkeypatch):
     sound = certificate._hull
     monkeypatch.setattr(certificate, "_hull", lambda *arguments: 0.99 * sound(*arguments))

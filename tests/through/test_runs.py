@@ -5,8 +5,7 @@ import pytest
 from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.move import Move
 from robust_attn.attacks.torchattacks_bridge import Torchattack
-from robust_attn.build import attack_from
-from robust_attn.config import settings_from
+from robust_attn.config.settings import settings_from
 from robust_attn.types import ExitStatus, UserError
 from tests.composed import composed, run
 
@@ -18,28 +17,29 @@ def test_the_real_detector_is_flipped_by_moving_its_embeddings(tmp_path):
     )  # fmt: skip
     assert outcome.status is ExitStatus.OK
     prediction, *layers = records
-    assert prediction["task"] == "prediction"
+    assert prediction["kind"] == "prediction"
     assert prediction["text"].startswith("[CLS]")
-    assert 0 < prediction["flip_radius"] < 1
-    assert prediction["margin"]["clean"] < prediction["margin"]["perturbed"]
+    assert 0 < prediction["flip_radius"]["move"] < 1
+    assert prediction["margin"] > prediction["attacked"]["margin"]
     assert [record["layer"] for record in layers] == [0, 5]
     assert all(record["observed"]["output_change"] <= record["certified"]["output_change"] for record in layers)
     assert summary["status"] == "complete"
-    assert "flips at" in shown
+    assert "The prediction was flipped" in shown
+    assert "Prediction by prediction" in shown
     report = (tmp_path / "run" / "report.html").read_text()
-    assert "flip_radius" in report
-    assert "through_model" in report
+    assert "The prediction was flipped" in report
+    assert "predict" in report
 
 
 def test_a_vit_under_pgd(tmp_path):
     outcome, records, _, shown = run(
-        tmp_path / "run", "task=through_model", "model=vit", "attack=torchattacks", "attack.name=PGD",
+        tmp_path / "run", "task=predict", "model=vit", "attack=torchattacks", "attack.name=PGD",
         "attack.steps=5", "budget=per_token", "budget.radius=0.1", "samples=1", "layers=[0,3]",
     )  # fmt: skip
     assert outcome.status is ExitStatus.OK
     assert [record["layer"] for record in records] == [None, 0, 3]
     assert {record["attack"] for record in records} == {"PGD"}
-    assert "per_token norm" in shown
+    assert "per_token" in shown
 
 
 def test_repeated_tokens(tmp_path):
@@ -48,9 +48,9 @@ def test_repeated_tokens(tmp_path):
         "task.repeats=1", "task.candidates=2", "attack.steps=2", "attack.restarts=0",
     )  # fmt: skip
     assert outcome.status is ExitStatus.OK
-    assert [record["task"] for record in records] == ["repeat_tokens", "repeat_tokens_layers"]
+    assert [record["kind"] for record in records] == ["repeat", "repeat_layer"]
     assert records[0]["token"] in records[0]["text"]
-    assert "typed once more" in shown
+    assert "Repetition by repetition" in shown
     assert "repeat_tokens" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -110,10 +110,17 @@ def test_wrong_settings_are_one_sentence(overrides, words):
     assert "\n" not in str(caught.value)
 
 
-def test_settings_reach_their_attack():
-    suite = {"suite": "torchattacks", "name": "PGD", "steps": 7, "step_size": 0.5}
-    assert attack_from(suite) == Torchattack("PGD", 7, 0.5)
-    assert attack_from({"name": "move", "steps": 7, "restarts": 2}) == Move(7, 2)
-    split = {"name": "mass_split", "copies": 2, "steps": 7, "restarts": 0, "tokens": "all"}
-    assert attack_from(split) == MassSplit(2, 7, 0)
-    assert attack_from({**split, "masses": "sliver"}) == MassSplit(2, 7, 0, masses=Masses.SLIVER)
+@pytest.mark.parametrize(
+    ("overrides", "attack"),
+    [
+        (
+            ("attack=torchattacks", "attack.name=PGD", "attack.steps=7", "attack.step_size=0.5"),
+            Torchattack("PGD", 7, 0.5),
+        ),
+        (("attack=move", "attack.steps=7", "attack.restarts=2"), Move(7, 2)),
+        (("attack=mass_split", "attack.steps=7", "attack.restarts=0"), MassSplit(2, 7, 0)),
+        (("attack=mass_split", "attack.masses=sliver"), MassSplit(masses=Masses.SLIVER)),
+    ],
+)
+def test_settings_reach_their_attack(overrides, attack):
+    assert settings_from(composed(*overrides)).attack.made() == attack

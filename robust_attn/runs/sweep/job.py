@@ -15,8 +15,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from robust_attn.report.load import load_run
-from robust_attn.runs.folder import RECORDS, new_folder
+from robust_attn.records.store import RECORDS, load_run
+from robust_attn.runs.folder import new_folder
 from robust_attn.types import ExitStatus, Outcome, RunState
 
 SETTINGS = ".hydra"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from robust_attn.report.load import load_run
+from robust_attn.records.store import load_run
 from robust_attn.runs.sweep.outcomes import JobOutcome
 from robust_attn.types import ExitStatus
 

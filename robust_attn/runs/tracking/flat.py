@@ -4,12 +4,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from robust_attn.runs.home import without_home
+from robust_attn.records.flat import flat
+from robust_attn.records.home import without_home
+from robust_attn.records.kinds import Record
+from robust_attn.records.parts import BoundPart
 
-LONG_FIELDS = ("convergence", "bounds", "text", "samples text", "motion")
+LONG_FIELDS = ("convergence", "bounds", "text", "motion", "case", "carried")
 NOT_MEASURED = ("seed",)
 """Numbers that say which, not how much: no line over the records is made of them."""
 _PLAIN = (int, float, bool, type(None))
+_SCALARS = (str, int, float, bool)
 
 
 def plain(value: object) -> Any:
@@ -23,27 +27,20 @@ def plain(value: object) -> Any:
     return value if isinstance(value, _PLAIN) else without_home(str(value))
 
 
-def metrics(record: Mapping[str, Any], prefix: str = "") -> dict[str, str | int | float | bool]:
+def metrics(record: Record) -> dict[str, str | int | float | bool]:
     """The scalars of a record, `observed/gain` and so on; unknown values are left out, long fields are elsewhere."""
-    flat: dict[str, str | int | float | bool] = {}
-    for key, value in record.items():
-        if (not prefix and key in LONG_FIELDS) or key in NOT_MEASURED:
-            continue
-        if isinstance(value, Mapping):
-            flat |= metrics(value, f"{prefix}{key}/")
-        elif isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value)):
-            flat[f"{prefix}{key}"] = value
-    return flat | _bound_metrics(record) if not prefix else flat
+    values = {name: value for name, value in record.to_json().items() if name not in LONG_FIELDS}
+    named = {name: value for name, value in flat(values, separator="/").items() if isinstance(value, _SCALARS)}
+    return {name: value for name, value in named.items() if name.rsplit("/", 1)[-1] not in NOT_MEASURED} | _logs(record)
 
 
-def _bound_metrics(record: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
+def _logs(record: Record) -> dict[str, float]:
     """The logarithm of every bound that applies: each is a line over the records."""
-    bounds = record.get("bounds")
-    known = [bound for bound in bounds if isinstance(bound, Mapping)] if isinstance(bounds, list) else []
+    bounds: tuple[BoundPart, ...] = getattr(record, "bounds", ())
     return {
-        f"bounds/{str(bound.get('name')).replace('.', '/')}/log10": float(bound["log10"])
-        for bound in known
-        if bound.get("applies") is not False and isinstance(bound.get("log10"), int | float)
+        f"bounds/{bound.name.replace('.', '/')}/log10": bound.log10
+        for bound in bounds
+        if bound.applies and bound.log10 is not None
     }
 
 

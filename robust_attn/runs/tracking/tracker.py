@@ -4,6 +4,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, final
 
+from robust_attn.records.kinds import Record
+from robust_attn.records.summary import Summary
+
 
 class Tracker(ABC):
     """Follows one run from start to finish. No method ever raises: a tracker may fail, a run may not fail with it."""
@@ -13,11 +16,11 @@ class Tracker(ABC):
         """A run begins; `config` holds nested plain values, `sweep` names the sweep that it is part of, if any."""
 
     @abstractmethod
-    def record(self, record: dict[str, Any]) -> None:
+    def record(self, record: Record) -> None:
         """One record is known and already written."""
 
     @abstractmethod
-    def finish(self, summary: dict[str, Any], folder: Path) -> None:
+    def finish(self, summary: Summary, folder: Path) -> None:
         """The run has ended as `summary` says; its report and figures, as far as there are any, are in `folder`."""
 
 
@@ -28,8 +31,8 @@ class NoTracker(Tracker):
     def start(self, run_folder: Path, config: dict[str, Any], name: str, sweep: str | None) -> None:
         """Nothing."""
 
-    def record(self, record: dict[str, Any]) -> None:
+    def record(self, record: Record) -> None:
         """Nothing."""
 
-    def finish(self, summary: dict[str, Any], folder: Path) -> None:
+    def finish(self, summary: Summary, folder: Path) -> None:
         """Nothing."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, final
 
+from robust_attn.records.kinds import Record
+from robust_attn.records.summary import Summary
 from robust_attn.runs.sweep.objective import objectives
 from robust_attn.runs.tracking.errands import Errands
 from robust_attn.runs.tracking.flat import metrics, plain, table
@@ -46,7 +48,7 @@ class WandbTracker(Tracker):
         self._errands = Errands(self._stop_tracking)
         self._run: Any = None  # the wandb run, from its opening until it is closed
         self._working = True  # False once anything has failed
-        self._records: list[dict[str, Any]] = []
+        self._records: list[Record] = []
         self._steps = 0
 
     def start(self, run_folder: Path, config: dict[str, Any], name: str, sweep: str | None) -> None:
@@ -54,20 +56,20 @@ class WandbTracker(Tracker):
         self._give(lambda: self._open(run_folder, config, name, sweep))
         self._wait(START_SECONDS)
 
-    def record(self, record: dict[str, Any]) -> None:
+    def record(self, record: Record) -> None:
         """Have the scalars of a record logged, and the steps of its attack."""
         self._give(lambda: self._log(record))
 
-    def finish(self, summary: dict[str, Any], folder: Path) -> None:
+    def finish(self, summary: Summary, folder: Path) -> None:
         """Hand over summary, table, figures and files; then close the run whatever became of that.
 
         After an interrupt only the summary: whoever pressed Ctrl-C waits, and everything is in the run folder.
         """
-        interrupted = summary.get("status") == RunState.INTERRUPTED
-        self._give(lambda: self._run.summary.update(plain(summary)))
+        interrupted = summary.status is RunState.INTERRUPTED
+        self._give(lambda: self._run.summary.update(plain(summary.to_json())))
         if not interrupted:
             self._give(lambda: self._hand_over(folder))
-        complete = summary.get("status") == RunState.COMPLETE
+        complete = summary.status is RunState.COMPLETE
         self._errands.give(lambda: self._close(exit_code=0 if complete else 1))
         self._wait(INTERRUPTED_SECONDS if interrupted else FINISH_SECONDS[self._mode])
         self._errands.close()
@@ -111,13 +113,12 @@ class WandbTracker(Tracker):
         for metric, summary in _SUMMARIES.items():
             self._run.define_metric(metric, step_metric="record", summary=summary)
 
-    def _log(self, record: dict[str, Any]) -> None:
+    def _log(self, record: Record) -> None:
         number = len(self._records)
         self._records.append(record)
         self._run.log({"record": number, **metrics(record)})
-        steps = plain(record.get("convergence") or [])
-        for step, change in enumerate(steps if isinstance(steps, list) else []):
-            if isinstance(change, int | float) and self._steps < STEP_ROWS:
+        for step, change in enumerate(getattr(record, "convergence", ())):
+            if change is not None and self._steps < STEP_ROWS:
                 self._run.log({"record": number, _STEP: step, _STEP_CHANGE: change})
                 self._steps += 1
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from robust_attn.records.store import line_of
 from robust_attn.runs.sweep.job import (
     LOCK,
     SETTINGS,
@@ -22,6 +23,7 @@ from robust_attn.runs.sweep.job import (
     under_way,
 )
 from robust_attn.types import ExitStatus, Outcome
+from tests.records.samples import attack_record
 
 COMPLETE = {"status": "complete", "records": 1, "exit_status": 0, "message": None}
 FRESH = Outcome(ExitStatus.OK, "afresh")
@@ -30,7 +32,7 @@ FRESH = Outcome(ExitStatus.OK, "afresh")
 def write_run(folder: Path, records: int = 0, summary: dict[str, object] | None = None) -> Path:
     (folder / SETTINGS).mkdir(parents=True)
     (folder / SETTINGS / "config.yaml").write_text("tokens: 4\n")
-    (folder / "records.jsonl").write_text('{"layer": 0}\n' * records)
+    (folder / "records.jsonl").write_text(line_of(attack_record()) * records)
     if summary is not None:
         (folder / "summary.json").write_text(json.dumps(summary))
         (folder / "report.html").write_text("<p>report</p>")
@@ -142,7 +144,7 @@ def test_a_line_that_cannot_be_read_is_not_finished_although_the_lines_are_as_ma
     """What a disk that lost its cache leaves: zeros where a record was."""
     folder = write_run(tmp_path / "run", 2, {"status": "complete", "records": 2})
     assert is_finished(folder)
-    (folder / "records.jsonl").write_bytes(b'{"layer": 0}\n' + b"\0" * 12 + b"\n")
+    (folder / "records.jsonl").write_bytes(line_of(attack_record()).encode() + b"\0" * 12 + b"\n")
     assert not is_finished(folder)
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from robust_attn.cli import configuration_folder
-from robust_attn.config import settings_from
+from robust_attn.config.settings import settings_from
 from robust_attn.models.catalog import CATALOG
 from robust_attn.runs.sweep.objective import OBJECTIVES
 from tests.composed import composed
@@ -202,10 +202,10 @@ def test_every_value_of_a_wandb_sweep_composes(path):
         command = {"args": {name: {"value": value} for name, value in zip(names, values, strict=True)}}
         settings = settings_from(composed(*create_sweep_command_args(command)["args_no_hyphens"]))
         chosen = dict(zip(names, values, strict=True))
-        assert (settings.model["name"], settings.tokens) == (chosen["model"], chosen["tokens"])
-        assert settings.tracker["mode"] == "online"
-        layers = CATALOG[settings.model["name"]].sizes["num_hidden_layers"]
-        assert all(layer in range(layers) for layer in settings.layers or ())
+        assert (settings.model.name, settings.tokens) == (chosen["model"], chosen["tokens"])
+        assert settings.tracker.mode == "online"
+        count = CATALOG[settings.model.name].sizes["num_hidden_layers"]
+        assert all(layer in range(count) for layer in settings.layers_of(count))
 
 
 def test_the_metric_of_every_wandb_sweep_is_one_that_is_tracked():

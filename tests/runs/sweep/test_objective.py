@@ -1,13 +1,16 @@
 """The number that an optimising sweeper gets."""
 
-import json
-
+from robust_attn.records.kinds import SplittingRecord
+from robust_attn.records.parts import Observed
+from robust_attn.records.store import line_of
 from robust_attn.runs.sweep.objective import objective_of, objectives
+from tests.records.samples import attack_record, constant_record, search_record
 
 
 def test_the_number_of_a_job_is_its_largest_gain_or_its_loosest_certificate(tmp_path):
-    lines = [{"observed": {"gain": g}, "tightness": t} for g, t in ((0.5, 0.9), (0.7, 0.4), (None, None))]
-    (tmp_path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    numbers = ((0.5, 0.9), (0.7, 0.4), (None, None))
+    records = [attack_record(observed=Observed(gain=gain), tightness=tightness) for gain, tightness in numbers]
+    (tmp_path / "records.jsonl").write_text("".join(map(line_of, records)))
     assert objective_of(tmp_path, "gain") is None  # not complete
     (tmp_path / "summary.json").write_text('{"status": "complete"}')
     assert objective_of(tmp_path, "gain") == 0.7
@@ -15,5 +18,11 @@ def test_the_number_of_a_job_is_its_largest_gain_or_its_loosest_certificate(tmp_
 
 
 def test_what_no_record_has_is_none():
-    assert objectives([{"layer": 0}, {"observed": {"gain": 2.0}}]) == {"gain": 2.0, "tightness": None}
+    attack = attack_record(observed=Observed(gain=2.0), tightness=None)
+    assert objectives([constant_record(), attack]) == {"gain": 2.0, "tightness": None}
+    assert objectives([search_record(tightness=0.3)]) == {"gain": None, "tightness": 0.3}
+    sliver = SplittingRecord(
+        model="single_head", weights="given", series="sliver", mass=0.1, observed=Observed(gain=3.0)
+    )
+    assert objectives([attack, sliver]) == {"gain": 3.0, "tightness": None}
     assert objectives([]) == {"gain": None, "tightness": None}

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from robust_attn.frames import run_rows
-from robust_attn.report.load import find_runs
+from robust_attn.records.frames import run_rows
+from robust_attn.records.store import find_runs
 from robust_attn.types import ExitStatus
 from tests.faults.command import TINY, command
 from tests.test_cli import ENVIRONMENT, ROOT

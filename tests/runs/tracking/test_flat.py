@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from robust_attn.runs.tracking.flat import metrics, plain, table
+from tests.records.samples import case_record, constant_record, prediction_record
 
 from .sample_records import record
 
@@ -14,12 +15,18 @@ def test_metrics_are_scalars_with_slashes_without_unknowns_and_long_fields() -> 
     assert flat["certified/output_change"] == 0.03
     assert flat["layer"] == 3
     assert flat["bounds/paper/discrete/log10"] == 3.0
-    assert {"observed/gain", "convergence", "text", "bounds", "bounds/paper/masked/log10"}.isdisjoint(flat)
+    assert {"observed/gain", "convergence", "bounds", "bounds/paper/masked/log10", "bounds/odd/log10"}.isdisjoint(flat)
+    assert not [name for name in flat if name.startswith("motion")]
     assert not [name for name in flat if "." in name]
+    assert prediction_record().text
+    assert "text" not in metrics(prediction_record())
 
 
 def test_seeds_are_no_metrics() -> None:
-    assert metrics({"lipschitz": {"seed": 7, "upper": 2.0}}) == {"lipschitz/upper": 2.0}
+    constant = constant_record(value=2.0)
+    assert constant.lipschitz.seed is not None
+    assert metrics(constant)["lipschitz/lower"] == 2.0
+    assert not [name for record in (constant, case_record(7)) for name in metrics(record) if "seed" in name]
 
 
 def test_plain_values_survive_json_and_nothing_else_remains() -> None:

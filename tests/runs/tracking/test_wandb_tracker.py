@@ -11,8 +11,9 @@ import pytest
 
 from robust_attn.runs.tracking import wandb_tracker
 from robust_attn.runs.tracking.wandb_tracker import WandbTracker
+from robust_attn.types import RunState
 
-from .sample_records import record
+from .sample_records import record, summary
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "0123456789abcdef0123456789abcdef01234567"
@@ -170,12 +171,12 @@ def fake_wandb(broken: str, finished: list[int]) -> types.ModuleType:
     return module
 
 
-def whole_run(folder: Path, warnings: list[str], status: str = "complete") -> None:
+def whole_run(folder: Path, warnings: list[str], status: RunState = RunState.COMPLETE) -> None:
     tracker = WandbTracker(mode="offline", project="p", warn=warnings.append)
     tracker.start(folder, {}, "name", None)
     tracker.record(record())
     tracker.record(record(1))
-    tracker.finish({"status": status}, folder)
+    tracker.finish(summary(status), folder)
 
 
 PLACES = ("init", "define_metric", "log", "summary", "log_artifact", "finish")
@@ -210,9 +211,9 @@ def test_a_machine_without_wandb_still_runs(tmp_path: Path, monkeypatch: pytest.
     assert len(warnings) == 1
 
 
-@pytest.mark.parametrize(("status", "code"), [("complete", 0), ("failed", 1), ("interrupted", 1)])
+@pytest.mark.parametrize(("status", "code"), [(RunState.COMPLETE, 0), (RunState.FAILED, 1), (RunState.INTERRUPTED, 1)])
 def test_the_end_of_a_run_is_the_end_of_the_wandb_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, code: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: RunState, code: int
 ) -> None:
     finished: list[int] = []
     monkeypatch.setitem(sys.modules, "wandb", fake_wandb("", finished))
@@ -227,7 +228,7 @@ def test_after_an_interrupt_no_files_are_handed_over(tmp_path: Path, monkeypatch
     finished: list[int] = []
     monkeypatch.setitem(sys.modules, "wandb", fake_wandb("hanging log_artifact", finished))
     monkeypatch.setattr(wandb_tracker, "INTERRUPTED_SECONDS", 30.0)
-    whole_run(tmp_path, warnings, "interrupted")
+    whole_run(tmp_path, warnings, RunState.INTERRUPTED)
     assert (warnings, finished) == ([], [1])
 
 

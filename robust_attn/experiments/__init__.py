@@ -1,1 +1,0 @@
-"""The paper's experiments, and those it suggests: each turns settings into records, and records into panels."""

@@ -1,0 +1,186 @@
+"""Records of attacks and certificates: what was observed at a layer beside what is promised of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from robust_attn.attacks.attack import Attack, AttackResult
+from robust_attn.attacks.baseline import RandomMove
+from robust_attn.attacks.output_change import OutputChange
+from robust_attn.bounds.setting import BallSetting
+from robust_attn.budget import Budget, Wasserstein
+from robust_attn.certificates.layer import Certificate, certify_batch, certify_measures, verdict
+from robust_attn.certificates.radius import certified_radii
+from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, generator_for, layer_estimate
+from robust_attn.pipeline.motion import motion_parts
+from robust_attn.pipeline.parts import (
+    bound_parts,
+    budget_part,
+    certified_part,
+    constant_part,
+    history_part,
+    norms_part,
+    observed_part,
+    radius_part,
+    ratio,
+)
+from robust_attn.records.kinds import AttackRecord, CertifyRecord, TightnessRecord
+from robust_attn.records.parts import Hygiene, Observed
+from robust_attn.spectral.lanczos import LipschitzEstimate
+from robust_attn.spectral.norms import head_norms
+
+HYGIENE_TRIALS = 4
+"""Random displacements that every attack is compared with."""
+
+
+def check_fields(
+    job: LayerJob,
+    sample: int,
+    budget: Budget,
+    certificate: Certificate,
+    *,
+    lipschitz: LipschitzEstimate | None,
+    result: AttackResult | None = None,
+) -> dict[str, Any]:
+    """What every check of a layer says. Without an attack the verdict speaks of the certificate alone."""
+    observed = Observed() if result is None else observed_part(result.observation, sample)
+    change, rounding = observed.output_change or 0.0, observed.rounding or 0.0
+    if result is not None and observed.output_change is None:
+        change = math.nan
+    copies = result.copies if result else 1
+    support = None if result is None else float(result.budget.support_radius(result.observation.base)[sample])
+    return {
+        **job.subject.heading(sample, job.inputs.length),
+        "copies": copies,
+        "attack": result.attack if result else "none",
+        "budget": budget_part(budget, support),
+        "observed": observed,
+        "lipschitz": constant_part(lipschitz, sample),
+        "bounds": bound_parts(certificate.bounds),
+        "certified": certified_part(certificate, copies=copies),
+        "tightness": ratio(observed.output_change, certificate.output_change),
+        "verdict": verdict(change, rounding, certificate),
+        "convergence": history_part(result, sample),
+    }
+
+
+def attack_records(
+    job: LayerJob,
+    attack: Attack,
+    budget: Budget,
+    options: CertificateOptions,
+    *,
+    seed: int,
+    on_step: Callable[[], None] | None = None,
+) -> Iterator[AttackRecord]:
+    """Attack one layer on every sample, certify the measure that was attacked, and put both side by side.
+
+    A split measure is certified as what it is: its atoms, their masses, and the exact local constant of copies. Where
+    the attack chose the masses, what holds for every measure near is a certificate too, and the smaller one counts.
+    `on_step` hears of every step.
+    """
+    jobs = job.single_samples() if attack.own_radius else [job]
+    for first, part in enumerate(jobs):
+        generator = generator_for(seed, "attack", job.subject.layer, *([first] if attack.own_radius else []))
+        result = attack(part.layer, part.inputs, budget, generator=generator, on_step=on_step)
+        estimate = _constant(*_certified(part, attack, result), result.budget, options)
+        certificates = _certificates(part, result, estimate, any_measure=attack.any_masses)
+        hygiene = _hygiene(part, result, seed=seed) if not attack.own_radius else [Hygiene()] * part.samples
+        base = result.observation.base
+        lightest = torch.where(base.present, base.masses, torch.inf).amin(-1)
+        motions = motion_parts(result.observation, part.inputs.length)
+        for sample, certificate in enumerate(certificates):
+            fields = check_fields(part, sample, result.budget, certificate, lipschitz=estimate, result=result)
+            yield AttackRecord(
+                **fields | {"sample": first + sample},
+                gradients=result.gradients,
+                lightest_mass=float(lightest[sample]),
+                hygiene=hygiene[sample],
+                motion=motions[sample],
+            )
+
+
+def certify_records(
+    job: LayerJob, budget: Budget, options: CertificateOptions, *, heads: bool, tolerance: float | None = None
+) -> Iterator[CertifyRecord]:
+    """Certificates of the layer as a whole and, if asked, of each head alone; nothing is attacked.
+
+    With a tolerance also the radius, in the norm of the budget, up to which the output changes by no more than that.
+    """
+    for part in job.with_heads() if heads else [job]:
+        estimate = _constant(part, False, budget, options)
+        layer, inputs = part.layer.to(torch.float64), part.inputs.to(torch.float64)
+        norms = head_norms(layer)
+        certificates = certify_batch(part.layer, part.inputs, budget, lipschitz=estimate)
+        radii: Sequence[Any] = [None] * part.samples
+        if tolerance is not None:
+            radii = certified_radii(layer, inputs, type(budget), tolerance, lipschitz=estimate, norms=norms)
+        for sample, (certificate, radius) in enumerate(zip(certificates, radii, strict=True)):
+            yield CertifyRecord(
+                **check_fields(part, sample, budget, certificate, lipschitz=estimate),
+                norms=norms_part(BallSetting.around(layer, norms, inputs.sample(sample), budget)),
+                certified_radius=radius_part(radius),
+            )
+
+
+def tightness_records(
+    job: LayerJob, kind: type[Budget], radii: Sequence[float], options: CertificateOptions
+) -> Iterator[TightnessRecord]:
+    """Certificates of every sample at every radius, from one local constant."""
+    estimate = layer_estimate(job, kind(1.0).weights(job.inputs), options, split=False)
+    norms = head_norms(job.layer.to(torch.float64))
+    for radius in radii:
+        budget = kind(radius)
+        certificates = certify_batch(job.layer, job.inputs, budget, lipschitz=estimate, norms=norms)
+        for sample, certificate in enumerate(certificates):
+            yield TightnessRecord(**check_fields(job, sample, budget, certificate, lipschitz=estimate))
+
+
+def either(first: Certificate, second: Certificate) -> Certificate:
+    """The smaller of two certificates that both hold, with the bounds of both; not a number if one of them is not."""
+    unknown = [certificate for certificate in (first, second) if math.isnan(certificate.output_change)]
+    best = unknown[0] if unknown else min(first, second, key=lambda certificate: certificate.output_change)
+    return replace(best, bounds=(*first.bounds, *second.bounds))
+
+
+def _certificates(
+    job: LayerJob, result: AttackResult, estimate: LipschitzEstimate | None, *, any_measure: bool
+) -> tuple[Certificate, ...]:
+    """Of the measure that was attacked."""
+    budget = result.budget
+    certificates = certify_batch(job.layer, result.observation.base, budget, lipschitz=estimate)
+    if any_measure and isinstance(budget, Wasserstein):
+        return tuple(map(either, certificates, certify_measures(job.layer, job.inputs, budget)))
+    return certificates
+
+
+def _certified(job: LayerJob, attack: Attack, result: AttackResult) -> tuple[LayerJob, bool]:
+    """What the local constant is taken of, and whether as a split measure: the tokens, if their parts add up to them.
+
+    In float32 the parts of a token add up to its mass only up to 1e-7: then the parts are certified as what they are.
+    """
+    split = attack.copies > 1
+    if not split or job.inputs.masses.dtype == torch.float64:
+        return job, split
+    return replace(job, inputs=result.observation.base), False
+
+
+def _constant(job: LayerJob, split: bool, budget: Budget, options: CertificateOptions) -> LipschitzEstimate | None:
+    if options.deterministic:
+        return None
+    return layer_estimate(job, budget.weights(job.inputs.to(torch.float64)), options, split=split)
+
+
+def _hygiene(job: LayerJob, result: AttackResult, *, seed: int) -> list[Hygiene]:
+    """What an attack must not stay below, as both lie in its budget: the output changes of other displacements."""
+    seen, budget, layer = result.observation, result.budget, job.layer.to(torch.float64)
+    generator = generator_for(seed, "hygiene", job.subject.layer)
+    random = RandomMove(HYGIENE_TRIALS).propose(OutputChange(layer, seen.base), budget, generator).history[-1]
+    halfway = seen.base.with_points((seen.base.points + seen.measure.points) / 2)
+    half = budget.norm(layer(halfway) - layer(seen.base), seen.base)
+    return [Hygiene(random=float(one), half=float(other)) for one, other in zip(random, half, strict=True)]

@@ -1,0 +1,106 @@
+"""What is worked on: a layer with its inputs, by which options its certificates are computed, from which seeds."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
+from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
+
+
+@dataclass(frozen=True)
+class CertificateOptions:
+    """How local constants are bounded: with Lanczos values and their failure probability, or without.
+
+    `seed` draws their starts, one and the same for every layer: none of them chose its weights by it. It is fresh
+    unless given, and depends on nothing else of a run.
+    """
+
+    deterministic: bool = False
+    failure_probability: float = 1e-9
+    lanczos_steps: int = 64
+    seed: int = field(default_factory=fresh_seed)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a record is about."""
+
+    model: str
+    weights: str
+    layer: int | None = None
+    head: int | None = None
+
+    def heading(self, sample: int, tokens: int) -> dict[str, Any]:
+        """The fields that every record starts with."""
+        return {
+            "model": self.model,
+            "weights": self.weights,
+            "layer": self.layer,
+            "head": self.head,
+            "sample": sample,
+            "tokens": tokens,
+        }
+
+
+SINGLE_HEAD = Subject("single_head", "given", 0)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerJob:
+    """One layer with its inputs (batched over samples)."""
+
+    subject: Subject
+    layer: AttentionLayer
+    inputs: TokenMeasure
+
+    @property
+    def samples(self) -> int:
+        """How many."""
+        return int(self.inputs.points.shape[0])
+
+    def head(self, head: int) -> LayerJob:
+        """The same inputs at one head alone."""
+        return LayerJob(replace(self.subject, head=head), self.layer.head(head), self.inputs)
+
+    def with_heads(self) -> list[LayerJob]:
+        """The layer itself, then each of its heads if there are several."""
+        heads = range(self.layer.heads) if self.layer.heads > 1 else ()
+        return [self, *map(self.head, heads)]
+
+    def single_samples(self) -> list[LayerJob]:
+        """The same layer with one sample at a time."""
+        parts = (self.inputs.points, self.inputs.masses, self.inputs.positions)
+        return [
+            replace(self, inputs=TokenMeasure(*(part[index : index + 1] for part in parts)))
+            for index in range(self.samples)
+        ]
+
+
+def generator_for(seed: int, *parts: object) -> torch.Generator:
+    """A generator that depends on the seed and on what it is for, not on what ran before.
+
+    The seed is hashed to 32 bits, because that is all that torch's CPU generator takes in.
+    """
+    return torch.Generator().manual_seed(zlib.crc32(repr((seed, *parts)).encode()))
+
+
+def layer_estimate(
+    job: LayerJob, weights: torch.Tensor, options: CertificateOptions, *, split: bool
+) -> LipschitzEstimate:
+    """In float64 whatever the model's precision, from a start that depends on the certificate's own seed alone."""
+    estimate = split_lipschitz if split else local_lipschitz
+    return estimate(
+        job.layer,
+        job.inputs,
+        weights=weights.double(),
+        seed=options.seed,
+        steps=options.lanczos_steps,
+        failure_probability=options.failure_probability,
+    )

@@ -1,0 +1,125 @@
+"""Layer after layer of a model: what arrives at each, handed to whatever makes records of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
+from robust_attn.budget import BUDGETS, Budget, TokenRadius
+from robust_attn.data.source import Source, read_inputs
+from robust_attn.models import AttentionModel, load_model
+from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for
+from robust_attn.records.kinds import Record
+from robust_attn.runs.memory import require_memory
+from robust_attn.types import UserError
+from robust_attn.work import Asked, Work, told_as
+
+LayerRecords = Callable[[LayerJob], Iterator[Record]]
+
+
+def loaded(work: Work) -> AttentionModel:
+    """The model of the settings, and a word about it to the desk."""
+    settings, desk = work.settings, work.desk
+    desk.begin(f"loading {settings.model.name}")
+    model = load_model(
+        settings.model.name,
+        settings.model.weights,
+        tokenizer=settings.model.tokenizer,
+        dtype=getattr(torch, settings.dtype),
+        seed=settings.seed,
+        sizes=settings.model.sizes,
+    )
+    origin = model.origin
+    desk.origin(origin.label, origin.sha256, origin.note)
+    if origin.note:
+        desk.tell(f"NOTE: {origin.note}", loud=True)
+    desk.tell(
+        f"{model.name} ({origin.label}): {model.layers} attention layers, each checked against the model's own forward "
+        f"pass (largest relative difference {max(model.differences):.1e})"
+    )
+    if model.hashes_words:
+        desk.tell("random weights without a tokenizer: words of a text are hashed to token ids")
+    return model
+
+
+def chosen_layers(work: Work, model: AttentionModel) -> tuple[int, ...]:
+    """The layers of the settings, each known to be there; all of them if none are named."""
+    layers = work.settings.layers_of(model.layers)
+    for layer in layers:
+        model.layer(layer)
+    return layers
+
+
+def each_layer(
+    work: Work,
+    records: LayerRecords,
+    *,
+    lengths: Sequence[int] | None = None,
+    source: Source | None = None,
+    batch: tuple[int, int] | None = None,
+) -> Iterator[Record]:
+    """Records of every chosen layer at every length, of the settings' own data unless told otherwise.
+
+    `batch` is how many samples are certified at once, and as how many atoms a token is written: what does not fit into
+    memory is refused before it begins.
+    """
+    settings, desk = work.settings, work.desk
+    model = loaded(work)
+    source = settings.data.made() if source is None else source
+    lengths = [settings.tokens] if lengths is None else lengths
+    layers, samples = chosen_layers(work, model), settings.task.samples(settings.samples)
+    desk.begin(settings.task.name, layers=len(layers) * len(lengths), samples=samples)
+    heads = max(model.layer(layer).heads for layer in layers)
+    together, copies = (samples, 1) if batch is None else batch
+    for length in lengths:
+        require_memory(together, copies * length, heads)
+        inputs = _inputs(work, model, layers, length, source)
+        for layer in layers:
+            desk.begin_layer(f"{settings.task.name}, layer {layer}, {length} tokens")
+            subject = Subject(model.name, model.origin.label, layer)
+            with told_as("budget"):
+                yield from records(LayerJob(subject, model.layer(layer), inputs[layer]))
+            desk.end_layer()
+
+
+def _inputs(
+    work: Work, model: AttentionModel, layers: Sequence[int], length: int, source: Source
+) -> dict[int, TokenMeasure]:
+    """What arrives at each layer, with its text left at the desk."""
+    samples = work.settings.task.samples(work.settings.samples)
+    generator = generator_for(work.settings.seed, "data", length)
+    read = read_inputs(source, model, layers=layers, tokens=length, samples=samples, generator=generator)
+    work.desk.inputs(length, read.spelled)
+    return read.measures
+
+
+def certificate_options(settings: Asked) -> CertificateOptions:
+    """How certificates are computed in one run: where no seed is given one is drawn, for all of the run."""
+    asked = settings.certificate
+    seed = {} if asked.seed is None else {"seed": asked.seed}
+    return CertificateOptions(asked.deterministic, asked.failure_probability, asked.lanczos_steps, **seed)
+
+
+def budget_at(settings: Asked, layer: AttentionLayer | None = None) -> Budget:
+    """The budget of the settings. Where the support is that of the normalisation, the layer knows it."""
+    asked = settings.budget
+    with told_as("budget"):
+        return BUDGETS[asked.name](float(asked.radius), _support(asked.support, layer))
+
+
+def _support(value: float | str, layer: AttentionLayer | None) -> float | TokenRadius | None:
+    """`auto` leaves it to the attack: slivers stay within the tokens' own largest norm, nothing else is limited."""
+    match value:
+        case "auto":
+            return None
+        case "tokens":
+            return TokenRadius()
+        case "normalization":
+            if layer is None or layer.input_radius is None:
+                raise UserError("budget.support=normalization needs a layer with a normalisation in front of it.")
+            return layer.input_radius
+        case _:
+            return float(value)

@@ -1,0 +1,113 @@
+"""Results of the theory as parts of records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from robust_attn.attacks.attack import AttackResult
+from robust_attn.bounds.bound import Bound
+from robust_attn.bounds.setting import BallSetting
+from robust_attn.budget import Budget
+from robust_attn.certificates.layer import Certificate
+from robust_attn.certificates.radius import CertifiedRadius
+from robust_attn.observation import Observation
+from robust_attn.records.parts import BoundPart, BudgetPart, Certified, Constant, Norms, Observed, RadiusPart
+from robust_attn.spectral.lanczos import LipschitzEstimate
+from robust_attn.types import Covers, Scope
+
+HISTORY_POINTS = 64
+"""Steps of an attack that are recorded."""
+
+
+def budget_part(budget: Budget, support: float | None = None) -> BudgetPart:
+    """The kind and radius of a budget, and the support of one sample."""
+    return BudgetPart(kind=budget.kind, radius=budget.radius, support=support)
+
+
+def observed_part(observation: Observation, sample: int) -> Observed:
+    """What was measured of one sample."""
+    names = ("input_change", "output_change", "gain", "w2_input", "w2_output", "w2_gain", "rounding")
+    return Observed(**{name: float(getattr(observation, name)[sample]) for name in names})
+
+
+def constant_part(estimate: LipschitzEstimate | None, sample: int) -> Constant:
+    """A local constant: both sides, how surely, and whether the iteration had settled."""
+    if estimate is None:
+        return Constant()
+    return Constant(
+        lower=float(estimate.lower[sample]),
+        upper=float(estimate.upper[sample]),
+        failure_probability=estimate.failure_probability,
+        steps=estimate.steps,
+        converged=estimate.converged,
+        seed=estimate.seed,
+    )
+
+
+def bound_parts(bounds: Sequence[Bound]) -> tuple[BoundPart, ...]:
+    """Bounds in their order."""
+    return tuple(
+        BoundPart(
+            name=bound.name,
+            side=bound.side,
+            log10=bound.log10,
+            output_change=bound.output_change,
+            scope=bound.scope,
+            applies=bound.applies,
+            why_not=bound.why_not,
+            failure_probability=bound.failure_probability,
+            comparator=bound.comparator,
+        )
+        for bound in bounds
+    )
+
+
+def certified_part(certificate: Certificate, *, copies: int = 1) -> Certified:
+    """What is promised, and against which perturbations."""
+    return Certified(
+        bound=certificate.bound,
+        output_change=certificate.output_change,
+        failure_probability=certificate.failure_probability,
+        covers=None if certificate.bound is None else _covered(certificate, copies),
+    )
+
+
+def _covered(certificate: Certificate, copies: int) -> Covers:
+    if certificate.named(certificate.bound or "").scope is Scope.MEASURES:
+        return Covers.MEASURES
+    return Covers.COPIES if copies > 1 else Covers.ATOMS
+
+
+def radius_part(found: CertifiedRadius | None) -> RadiusPart | None:
+    """A certified radius; None where none was asked for."""
+    if found is None:
+        return None
+    return RadiusPart(
+        tolerance=found.tolerance,
+        radius=found.radius,
+        bound=found.bound,
+        unbounded=found.unbounded,
+        failure_probability=found.failure_probability,
+    )
+
+
+def norms_part(ball: BallSetting) -> Norms:
+    """What global bounds are made of: R with the budget's reach, and the largest of each norm over the heads."""
+    return Norms(
+        radius=ball.radius,
+        value=float(ball.norms.value.max()),
+        interaction=float(ball.norms.interaction.max()),
+        kappa=float(ball.kappa.max()),
+        mixing=float(ball.mixing().max()),
+    )
+
+
+def history_part(result: AttackResult | None, sample: int) -> tuple[float, ...]:
+    """The output change after every step, as many as are recorded."""
+    return () if result is None else tuple(float(value[sample]) for value in result.history[:HISTORY_POINTS])
+
+
+def ratio(observed: float | None, certified: float) -> float | None:
+    """Observed over certified, where both are numbers and the second is not zero."""
+    return observed / certified if observed is not None and math.isfinite(certified) and certified > 0 else None

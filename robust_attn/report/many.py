@@ -1,0 +1,75 @@
+"""One report over every run below a folder, and the figures of either for scripts and notebooks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from robust_attn.records.store import Run, find_runs
+from robust_attn.report.asked import view_of
+from robust_attn.report.drawing import drawn
+from robust_attn.report.html import About, Note, html_text
+from robust_attn.report.markdown import markdown_text
+from robust_attn.report.pictures import png_file
+from robust_attn.report.single import write_report
+from robust_attn.runs.atomic import write_text
+from robust_attn.types import UserError
+from robust_attn.views.comparison import comparison_view, notes
+from robust_attn.views.view import View
+from robust_attn.views.words import counted
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
+def write_sweep_report(folder: Path) -> Path:
+    """Write report.html, report.md and figures/*.png in `folder` over every run at or below it."""
+    runs = _runs(folder)
+    if _is_run(folder, runs):
+        return write_report(folder)  # the folder is itself the only run: its own report says more than a table of one
+    view = _view(folder, runs)
+    drawings = [drawn(panel) for panel in view.panels if not panel.empty]
+    for drawing in drawings:
+        png_file(drawing, folder / "figures")
+    said = notes(runs)
+    panels = [drawing.panel for drawing in drawings]
+    write_text(folder / "report.md", markdown_text(view, said, panels))
+    about = About(
+        title=f"{counted(len(runs), 'run')} compared",
+        subtitle=folder.resolve().name,
+        notes=tuple(Note("Note.", note) for note in said),
+    )
+    return write_text(folder / "report.html", html_text(view, about, drawings))
+
+
+def run_figures(folder: str | Path) -> dict[str, "matplotlib.figure.Figure"]:
+    """Every figure of the report of a run, by name, such as `layers`, `ladder`, `convergence` or `heads`.
+
+    Of a folder that holds several runs, those of the report over all of them. What the records have no numbers for is
+    left out.
+    """
+    top = Path(folder)
+    runs = _runs(top)
+    view = view_of(runs[0]) if _is_run(top, runs) else _view(top, runs)
+    return {panel.name: drawn(panel).figure for panel in view.panels if not panel.empty}
+
+
+def _runs(folder: Path) -> tuple[Run, ...]:
+    runs = find_runs(folder)
+    if not runs:
+        raise UserError(f"no runs below {folder}; expected folders with records.jsonl or summary.json.")
+    return runs
+
+
+def _is_run(folder: Path, runs: Sequence[Run]) -> bool:
+    return [run.folder for run in runs] == [folder]
+
+
+def _view(folder: Path, runs: Sequence[Run]) -> View:
+    return comparison_view(folder, runs, {run.folder: _link(folder, run) for run in runs})
+
+
+def _link(folder: Path, run: Run) -> str:
+    """The run's own report, as an address relative to the common one; nothing when it has none."""
+    report = run.folder / "report.html"
+    return quote(report.relative_to(folder).as_posix()) if report.is_file() and run.folder != folder else ""

@@ -1,0 +1,84 @@
+"""The report of one run: report.html, report.md and figures/."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from robust_attn.records.store import Run, load_run
+from robust_attn.report.asked import view_of
+from robust_attn.report.drawing import Drawing, drawn
+from robust_attn.report.html import About, Note, html_text
+from robust_attn.report.markdown import markdown_text
+from robust_attn.report.pictures import png_file
+from robust_attn.runs.atomic import write_text
+from robust_attn.views import facts
+from robust_attn.views.view import Tile, View
+from robust_attn.views.words import duration
+
+_SETTINGS_SHOWN = 200
+_CHARACTERS_SHOWN = 300
+
+
+def write_report(folder: Path) -> Path:
+    """Write report.html, report.md and figures/*.png of the run in `folder`; the path of report.html."""
+    run = load_run(folder)
+    view = run_view(run)
+    drawings = [drawn(panel) for panel in view.panels if not panel.empty]
+    for drawing in drawings:
+        png_file(drawing, folder / "figures")
+    return _written(run, view, drawings)
+
+
+def write_report_without_figures(folder: Path) -> Path:
+    """The same without what takes seconds to draw, for a run that was interrupted."""
+    run = load_run(folder)
+    return _written(run, run_view(run), ())
+
+
+def run_view(run: Run) -> View:
+    """The view of a run, with the time that it took."""
+    view = view_of(run)
+    seconds = (run.summary or {}).get("seconds")
+    if not run.records or not isinstance(seconds, int | float):
+        return view
+    return replace(view, tiles=(*view.tiles, Tile("Time taken", duration(float(seconds)), "for the whole run")))
+
+
+def _written(run: Run, view: View, drawings: Sequence[Drawing]) -> Path:
+    about = about_run(run, view)
+    notes = [note.text for note in about.notes]
+    panels = [drawing.panel for drawing in drawings]
+    write_text(run.folder / "report.md", markdown_text(view, notes, panels, about.command))
+    return write_text(run.folder / "report.html", html_text(view, about, drawings))
+
+
+def about_run(run: Run, view: View) -> About:
+    """What a run says about itself."""
+    environment = {k: v for k, v in facts.flattened(run.environment or {}).items() if k != "weights_note"}
+    attacked = "attack" in {record.kind for record in run.records}
+    return About(
+        title=f"{facts.text_of(facts.fact(run, 'model'))}: {view.question}",
+        subtitle=facts.subtitle(run, attacked=attacked),
+        notes=_notes(run),
+        command=facts.command_of(run),
+        commit=str((run.environment or {}).get("commit") or ""),
+        folder=run.folder.resolve().name,
+        settings=_shown(facts.flattened(run.config)),
+        environment=_shown(environment),
+    )
+
+
+def _notes(run: Run) -> tuple[Note, ...]:
+    state, weights = facts.state_note(run), facts.weights_note(run)
+    label = "Random weights." if facts.has_random_weights(run) else "Weights."
+    return (
+        *((Note("Incomplete.", state, urgent=True),) if state else ()),
+        *((Note(label, weights),) if weights else ()),
+    )
+
+
+def _shown(values: dict[str, str]) -> dict[str, str]:
+    few = list(values.items())[:_SETTINGS_SHOWN]
+    return {key[:_CHARACTERS_SHOWN]: value[:_CHARACTERS_SHOWN] for key, value in few}

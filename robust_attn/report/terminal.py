@@ -1,0 +1,115 @@
+"""What a person sees on a screen: tables narrow enough for it where they can be, and messages."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.highlighter import NullHighlighter
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from robust_attn.records.kinds import Check, Record
+from robust_attn.types import Verdict
+from robust_attn.views.numerals import at_least, at_most
+from robust_attn.views.table import Cell, Table, narrowed
+from robust_attn.views.view import View
+from robust_attn.views.words import place_of
+
+COLOURS = {
+    Verdict.HOLDS: "green",
+    Verdict.VACUOUS: "yellow",
+    Verdict.UNKNOWN: "magenta",
+    Verdict.VIOLATED: "bold red",
+}
+WIDTH = 140
+ROWS_SHOWN = 200
+"""Rows of a table that a screen shows; the report has more."""
+
+
+def console() -> Console:
+    """Standard output; wide enough for most tables where it is not a terminal with a width of its own."""
+    return Console() if sys.stdout.isatty() else Console(width=WIDTH)
+
+
+@contextlib.contextmanager
+def debug_messages(screen: Console) -> Iterator[None]:
+    """Show what this package logs, one line a record, above the bars if there are any."""
+    from rich.logging import RichHandler
+
+    logger = logging.getLogger("robust_attn")
+    handler = RichHandler(
+        console=screen, show_path=False, show_level=False, show_time=False, markup=False, highlighter=NullHighlighter()
+    )
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def record_line(record: Record) -> str:
+    """One record in one line: what it is about, what was observed, what is certified, and the verdict."""
+    said = [f"{place_of(record)}:"]
+    if isinstance(record, Check):
+        observed, certified = record.observed.output_change, record.certified
+        said += [f"output moved {at_least(observed, 4)}"] if observed is not None else []
+        said += [f"at most {at_most(certified.output_change, 4)} by {certified.bound}"] if certified.bound else []
+    return " ".join([*said, *([record.stated.value] if record.stated else [])])
+
+
+def print_view(view: View, screen: Console) -> None:
+    """The headline of a run, and those of its tables that are meant for a screen."""
+    headline = view.statement.headline
+    screen.print(f"{headline.title}. {headline.detail}", markup=False, highlight=False)
+    for table in closing_tables(view, screen.width):
+        screen.print(table)
+
+
+def closing_tables(view: View, width: int) -> list[RichTable]:
+    """The tables that a person sees at the end of a run."""
+    return [rich_table(table, width) for table in view.every_table if table.terminal]
+
+
+def rich_table(table: Table, width: int) -> RichTable:
+    """The table with as many columns as fit into `width` characters; needed ones stand more densely if they must."""
+    made = _made(table, gap=1)
+    if Console(width=10_000).measure(made).maximum <= width:
+        return made
+    narrower = narrowed(table)
+    return _made(table, gap=0) if narrower is None else rich_table(narrower, width)
+
+
+def _made(table: Table, *, gap: int) -> RichTable:
+    left_out = table.left_out + max(0, len(table.rows) - ROWS_SHOWN)
+    caption = f"{left_out} more in the report and its records" if left_out else None
+    made = RichTable(
+        title=escape(table.title),
+        title_justify="left",
+        caption=caption,
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, gap, 0, 0),
+    )
+    for column in table.columns:
+        left = column.align == "left"
+        title = column.title if left else column.title.replace(" ", "\n")
+        made.add_column(escape(title), justify="left" if left else "right", overflow="fold")
+    for row in table.rows[:ROWS_SHOWN]:
+        made.add_row(*_cells(row))
+    return made
+
+
+def _cells(row: Iterable[Cell]) -> list[str]:
+    return [
+        escape(cell.shown) if cell.verdict is None else f"[{COLOURS[cell.verdict]}]{escape(cell.shown)}[/]"
+        for cell in row
+    ]

@@ -1,0 +1,90 @@
+"""Every bound against the size of the perturbation, on the layers of a model: certified over exact local change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from robust_attn.records.entry import Json
+from robust_attn.records.kinds import Record, TightnessRecord
+from robust_attn.records.store import Run
+from robust_attn.settings import setting
+from robust_attn.tasks.task import Task
+from robust_attn.types import Side
+from robust_attn.views.panel import Panel, Point, line
+from robust_attn.views.studies import study_view
+from robust_attn.views.view import View
+from robust_attn.work import Work
+
+
+@final
+@dataclass(frozen=True)
+class TightnessTask(Task):
+    """Every bound against the radius of the budget."""
+
+    radii: tuple[float, ...] = setting([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1], "radii of the budget", above=0)
+    name: ClassVar[str] = "tightness"
+
+    def records(self, work: Work) -> Iterator[Record]:
+        """One record per layer, radius and sample; the local constant is computed once."""
+        from robust_attn.budget import BUDGETS
+        from robust_attn.pipeline.checks import tightness_records
+        from robust_attn.pipeline.layers import certificate_options, each_layer
+
+        kind, options = BUDGETS[work.settings.budget.name], certificate_options(work.settings)
+        yield from each_layer(work, lambda job: tightness_records(job, kind, self.radii, options))
+
+    def findings(self, records: Sequence[Record]) -> Json | None:
+        """Per layer and radius the smallest and largest excess over the samples, and the bound that certifies."""
+        own = _own(records)
+        places = sorted({(record.layer or 0, record.budget.radius or 0.0) for record in own})
+        found = []
+        for layer, radius in places:
+            some = [record for record in own if (record.layer, record.budget.radius) == (layer, radius)]
+            values = [value for record in some if (value := excess(record)) is not None]
+            if values:
+                names = sorted({record.certified.bound or "" for record in some})
+                place = {"layer": layer, "radius": radius, "certified_by": names}
+                found.append({**place, "smallest_excess": min(values), "largest_excess": max(values)})
+        return {"certified_over_exact": found}
+
+    def view(self, run: Run) -> View:
+        """Certificates at every radius, and the excess of each bound."""
+        return study_view(run, panels(_own(run.records)))
+
+
+def excess(record: TightnessRecord, name: str | None = None) -> float | None:
+    """The change that a bound (by default the certificate) allows, over radius times the local constant attained."""
+    exact = (record.budget.radius or 0.0) * (record.lipschitz.lower or 0.0)
+    bound = record.bound(name)
+    allowed = bound.output_change if bound is not None and bound.applies else None
+    change = record.certified.output_change if name is None else allowed
+    return change / exact if change is not None and exact > 0 else None
+
+
+def panels(records: Sequence[TightnessRecord]) -> tuple[Panel, ...]:
+    """One panel over layers for the certificate, one over bounds for the first layer: largest excess over samples."""
+    if not records:
+        return ()
+    first = records[0].layer
+    layers = sorted({record.layer or 0 for record in records})
+    certified = {f"layer {layer}": _largest([r for r in records if r.layer == layer], None) for layer in layers}
+    own = [record for record in records if record.layer == first]
+    upper = dict.fromkeys(b.name for r in own for b in r.bounds if b.applies and b.side is Side.UPPER)
+    bounds = {name: _largest(own, name) for name in upper}
+    label, ratio = f"radius ({records[0].budget.kind})", "allowed change / (radius × local constant)"
+    return (
+        Panel("tightness", "Certified over exact local change", label, ratio, certified),
+        Panel("tightness_bounds", f"Every bound, layer {first}", label, ratio, bounds),
+    )
+
+
+def _own(records: Sequence[Record]) -> list[TightnessRecord]:
+    return [record for record in records if isinstance(record, TightnessRecord)]
+
+
+def _largest(records: Sequence[TightnessRecord], bound: str | None) -> tuple[Point, ...]:
+    radii = sorted({record.budget.radius or 0.0 for record in records})
+    values = {r: [excess(e, bound) for e in records if e.budget.radius == r] for r in radii}
+    return line((r, max((v for v in found if v is not None), default=None)) for r, found in values.items())

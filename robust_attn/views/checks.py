@@ -1,0 +1,272 @@
+"""Promises about output changes within a budget: attacks on layers, and certificates without an attack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from robust_attn.records.kinds import AttackRecord, CertifyRecord, Check
+from robust_attn.records.store import Run
+from robust_attn.records.verdicts import verdict_counts
+from robust_attn.types import Covers, Verdict
+from robust_attn.views import words
+from robust_attn.views.certificates import (
+    certificate_rows,
+    certificate_table,
+    heads_panel,
+    radius_promise,
+    radius_tile,
+)
+from robust_attn.views.facts import input_noun
+from robust_attn.views.ladder import check_ladder, ladder_panel, ladder_table
+from robust_attn.views.layers import (
+    LayerRow,
+    by_layer,
+    convergence_panel,
+    covers_of,
+    example_of,
+    layer_table,
+    layers_panel,
+    record_table,
+    verdict_of,
+)
+from robust_attn.views.numerals import at_least, at_most, percent
+from robust_attn.views.panel import Panel
+from robust_attn.views.passages import passages_of
+from robust_attn.views.radii import radii_panel
+from robust_attn.views.table import Table
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View, nothing_view
+from robust_attn.views.words import counted, covering, largest, listed, place_of, sentence, share
+
+_FROM_NARROW_TO_WIDE = (Covers.ATOMS, Covers.COPIES, Covers.MEASURES, Covers.INPUTS)
+_TERMS = (
+    words.GAIN,
+    words.LIPSCHITZ,
+    ("Certified", "A proved limit: no perturbation that it covers moves the output further."),
+    ("Covers", "Against which perturbations within the budget a promise holds; others may go further."),
+    words.PAPER,
+    words.TIGHTNESS,
+    ("HOLDS", "No attack went beyond the certificate, and it says more than the trivial limit does."),
+    ("VIOLATED", "The attack went beyond it: something is wrong, and this must be looked into."),
+    ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation whatsoever."),
+    words.UNKNOWN,
+)
+_NORM_TERMS = (
+    ("Certified radius", "No perturbation of at most this size moves the output by more than the tolerance asked for."),
+    ("R", "The largest norm that a token can have, the budget included."),
+    ("|W_O W_V|", "How much a head stretches a value on its way to the output (of a layer: its largest head)."),
+    ("|A|", "How strongly two tokens interact in a head’s logits; κ is the largest logit that this allows in R."),
+    ("c_n", "How much attention one token can draw from all the others together, at most."),
+)
+
+
+def checks_view(run: Run) -> View:
+    """Attacks and certificates of a run."""
+    checks = [record for record in run.records if isinstance(record, AttackRecord | CertifyRecord)]
+    if not checks:
+        return nothing_view()
+    attacks = [record for record in checks if isinstance(record, AttackRecord)]
+    rows = certificate_rows(record for record in checks if isinstance(record, CertifyRecord))
+    noun = input_noun(run)
+    statement = check_statement(checks, noun, radius_promise(rows))
+    table = certificate_table(rows, noun) if rows else None
+    panels = (*check_panels(checks), heads_panel(rows))
+    return View(
+        statement=statement,
+        tiles=(*_tiles(checks), *radius_tile(rows)),
+        tables=(layer_table(checks, noun, terminal=not rows), *((table,) if table else ())),
+        panels=tuple(panel for panel in panels if panel is not None),
+        terms=(*_TERMS, *(_NORM_TERMS if rows else ())),
+        passages=passages_of(attacks, run.inputs or {}),
+        details=(*ladder_details(checks), record_table(checks, noun)),
+    )
+
+
+def check_panels(checks: Sequence[Check]) -> tuple[Panel, ...]:
+    """The figures of checks of any kind."""
+    example = example_of(checks)
+    reached = example.observed.output_change if example and example.attacked else None
+    ladder = (
+        ladder_panel(
+            "ladder",
+            f"The ladder of bounds, {place_of(example)}",
+            check_ladder(example),
+            "change of the output",
+            reached,
+        )
+        if example
+        else None
+    )
+    found = (layers_panel(checks), ladder, convergence_panel(checks), radii_panel(checks))
+    return tuple(panel for panel in found if panel is not None)
+
+
+def ladder_details(checks: Sequence[Check]) -> tuple[Table, ...]:
+    """Every bound of the record that matters most."""
+    example = example_of(checks)
+    if example is None:
+        return ()
+    asks = verdict_of(example) in (Verdict.VIOLATED, Verdict.UNKNOWN)
+    closest = "The record where the attack came closest. " if example.attacked else ""
+    note = (
+        f"{'The record that asks for attention. ' if asks else closest}The smallest upper bound that applies becomes "
+        "the promise; the others are shown so that you can see what it saves. What speaks of infinitely small changes "
+        "only stands apart: it is no bound within the budget."
+    )
+    title = f"Every bound for {place_of(example)}"
+    return (ladder_table("ladder-table", title, check_ladder(example), "Output change", note),)
+
+
+def check_statement(checks: Sequence[Check], noun: str, radii: str = "") -> Statement:
+    """What checks promise, how surely, and what they do not."""
+    layers = by_layer(checks)
+    chances = [_chance(check) for check in checks if check.certified.output_change is not None]
+    said = (_promise(checks, layers, noun), radii)
+    return Statement(
+        check_headline(checks),
+        tuple(sentence for sentence in said if sentence),
+        words.joint_confidence(chances, "promise"),
+        _limits(checks, noun),
+    )
+
+
+def check_headline(checks: Sequence[Check]) -> Headline:
+    """One title for the checks; the worst verdict decides it."""
+    counts = verdict_counts(map(verdict_of, checks))
+    total = len(checks)
+    if counts[Verdict.VIOLATED]:
+        return Headline(
+            Tone.VIOLATED,
+            "A promise was broken",
+            f"In {share(counts[Verdict.VIOLATED], total, 'check')} the output moved further than certified. "
+            "The certificate, or the code that computed it, is wrong: do not rely on these numbers.",
+        )
+    if counts[Verdict.UNKNOWN]:
+        none = counts[Verdict.UNKNOWN] == total
+        return Headline(
+            Tone.UNKNOWN,
+            "No promise could be computed" if none else "Not every promise could be computed",
+            f"For {share(counts[Verdict.UNKNOWN], total, 'check')} a number is not finite, or rounding could decide: "
+            "nothing is promised there.",
+        )
+    if counts[Verdict.VACUOUS]:
+        return _vacuous(counts[Verdict.VACUOUS], checks)
+    return _all_hold(checks)
+
+
+def _vacuous(count: int, checks: Sequence[Check]) -> Headline:
+    some = "none says anything new" if count == len(checks) else "some say nothing new"
+    return Headline(
+        Tone.VACUOUS,
+        f"No promise was broken, but {some}",
+        f"{sentence(share(count, len(checks), 'promise'))} {'is' if count == 1 else 'are'} no better than the trivial "
+        f"limit, which holds whatever a perturbation does.{_reach(checks)}",
+    )
+
+
+def _all_hold(checks: Sequence[Check]) -> Headline:
+    attacked = [check for check in checks if check.attacked]
+    if not attacked:
+        detail = f"{counted(len(checks), 'promise')} computed. No attack was run against them here."
+        return Headline(Tone.HOLDS, "Every layer is certified", detail)
+    detail = f"{counted(len(attacked), 'attack')} tried, no promise broken.{_reach(attacked)}"
+    return Headline(Tone.HOLDS, "Every promise held", detail)
+
+
+def _reach(checks: Sequence[Check]) -> str:
+    closest = largest(check.tightness for check in checks if check.attacked)
+    return f" The strongest attack reached {percent(closest)} of what is promised." if closest is not None else ""
+
+
+def _chance(check: Check) -> float | None:
+    """That of all the record promises: its certified radius rests on the estimate of its certificate, one event."""
+    stated = check.certified.failure_probability
+    asked = check.certified_radius if isinstance(check, CertifyRecord) else None
+    of_radius = asked.failure_probability if asked else None
+    return stated if stated is None or of_radius is None else max(stated, of_radius)
+
+
+def _promise(checks: Sequence[Check], layers: Sequence[LayerRow], noun: str) -> str:
+    """What is promised, for which inputs: the sentence that the whole report supports."""
+    known = [layer for layer in layers if layer.certified is not None]
+    if any(check.verdict is Verdict.VIOLATED for check in checks):
+        return "Nothing is promised: a certificate that an attack has broken does not certify."
+    if not known:
+        return "No finite certificate was computed, so nothing is promised." if layers else ""
+    samples = len({check.sample for check in checks})
+    inputs = f"For the {noun} tested" if samples == 1 else f"For each of the {samples} {noun}s tested"
+    radius = min((check.budget.radius for check in checks if check.budget.radius is not None), default=None)
+    does = words.budget_words(checks[0].budget, radius, f"its {words.lengths_of(checks)}")
+    missing = [layer.layer for layer in layers if layer.certified is None]
+    except_for = f" Nothing is promised for layer {listed(missing)}." if missing else ""
+    return f"{inputs}, any perturbation that {does}{_split(checks)} {_effect(known)}{except_for}"
+
+
+def narrowest(checks: Sequence[Check]) -> Covers:
+    """The class of perturbations that every promise covers."""
+    return min((covers_of(check) for check in checks), key=_FROM_NARROW_TO_WIDE.index)
+
+
+def _split(checks: Sequence[Check]) -> str:
+    """How tokens may be split by the perturbations that every promise covers."""
+    copies = max(check.copies for check in checks)
+    supports = [check.budget.support for check in checks if check.budget.support is not None]
+    within = f", no part beyond norm {at_least(min(supports))}" if supports else ""
+    match narrowest(checks):
+        case Covers.ATOMS:
+            return " without splitting any"
+        case Covers.COPIES:
+            masses = f"into up to {copies} copies, with the masses that it gave them"
+            return f", the tokens split as in this attack ({masses}),"
+        case _:
+            return f", however they are split{within},"
+
+
+def _effect(known: Sequence[LayerRow]) -> str:
+    measure = words.norm_words(known[0].widest.budget)
+    if len(known) == 1:
+        only = known[0]
+        return f"changes the output of layer {only.layer} by at most {at_most(only.certified)} ({measure})."
+    low = min(known, key=lambda layer: layer.certified or 0.0)
+    high = max(known, key=lambda layer: layer.certified or 0.0)
+    return (
+        f"changes the output of each attention layer by at most the amount listed for it: from "
+        f"{at_most(low.certified)} in layer {low.layer} to {at_most(high.certified)} in layer {high.layer} ({measure})."
+    )
+
+
+def _limits(checks: Sequence[Check], noun: str) -> str:
+    other = {
+        Covers.ATOMS: "tokens that are split into parts (within the same budget these may go much further), ",
+        Covers.COPIES: "tokens that are split in other ways (within the same budget these may go much further), ",
+    }.get(narrowest(checks), "")
+    return (
+        f"Anything about {other}larger perturbations, other {noun}s than those tested, or what later layers make of "
+        "the change."
+    )
+
+
+def _tiles(checks: Sequence[Check]) -> list[Tile]:
+    counts = verdict_counts(map(verdict_of, checks))
+    attacked = [check for check in checks if check.attacked]
+    what = "layer, sample and attack combinations" if attacked else "layer, head and sample combinations"
+    covered = covering(check.certified.output_change for check in checks if check.head is None)
+    meaning = "no output moves further, in any layer" if covered is not None else "at least one promise is missing"
+    cells = [_kept(counts, len(checks), what), Tile("Largest promise", at_most(covered), meaning)]
+    if attacked:
+        gain = largest(check.observed.gain for check in attacked)
+        tight = largest(check.tightness for check in attacked)
+        cells.append(Tile("Largest gain seen", at_least(gain), "output change per unit of input change"))
+        cells.append(Tile("Closest attack", percent(tight), "of what is promised; 100\u00a0% leaves no room"))
+    return cells
+
+
+def _kept(counts: dict[Verdict, int], total: int, what: str) -> Tile:
+    """How many promises stand, and what is wrong with the others or weak about these."""
+    standing = counts[Verdict.HOLDS] + counts[Verdict.VACUOUS]
+    notes = (
+        (counts[Verdict.VIOLATED], "broken"),
+        (counts[Verdict.UNKNOWN], "not computed"),
+        (counts[Verdict.VACUOUS], "no better than the trivial limit"),
+    )
+    said = ", ".join(f"{count} {note}" for count, note in notes if count)
+    return Tile("Promises that stand", f"{standing} of {total}", said or what)

@@ -1,0 +1,218 @@
+"""Many runs at once, whatever was swept, finished or not, of one kind or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from robust_attn.records.store import Run
+from robust_attn.types import Verdict
+from robust_attn.views import facts, words
+from robust_attn.views.numerals import at_least, at_most, percent
+from robust_attn.views.panel import Look, Panel, Role
+from robust_attn.views.run_line import UNSTATED, RunLine, run_lines
+from robust_attn.views.split_gain import split_gains, split_panel, split_table
+from robust_attn.views.table import ABSENT, Cell, Field, Fields, Table, cells, counts, perhaps, table_of, texts
+from robust_attn.views.trends import along_panels, trend_table, value_table
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View
+from robust_attn.views.words import counted, sentence, share
+
+RUNS_SHOWN = 1000
+RUNS_DRAWN = 60
+COLUMNS_OF_SETTINGS = 5
+"""More settings than these share one column."""
+
+
+def comparison_view(top: Path, runs: Sequence[Run], links: Mapping[Path, str]) -> View:
+    """Every run below a folder; `links` lead to the reports of single runs, by their folders."""
+    lines = run_lines(top, runs)
+    gains = split_gains(lines)
+    unfinished = [line for line in lines if not line.complete]
+    panels = (*along_panels(lines), *_side_by_side(lines), split_panel(gains))
+    tables = (_unfinished_table(unfinished), _run_table(lines, links))
+    details = (value_table(lines), split_table(gains), trend_table(lines))
+    return View(
+        statement=Statement(headline(lines), extremes(lines), limits=_limits(lines)),
+        tiles=_tiles(lines),
+        tables=tuple(table for table in tables if table.rows),
+        panels=tuple(panel for panel in panels if panel is not None),
+        terms=(words.GAIN, words.TIGHTNESS, words.LIPSCHITZ),
+        details=tuple(table for table in details if table.rows),
+    )
+
+
+def headline(lines: Sequence[RunLine]) -> Headline:
+    """One verdict on the whole comparison, with the runs that did not end well."""
+    failed = sum(not line.complete for line in lines)
+    total = sum(len(line.verdicts) for line in lines)
+    counts = {verdict: sum(line.counts[verdict] for line in lines) for verdict in Verdict}
+    flipped = sum(line.flips[0] for line in lines if line.flips)
+    predictions = sum(line.flips[1] for line in lines if line.flips)
+    more = f" {sentence(share(flipped, predictions, 'prediction'))} flipped." if predictions else ""
+    more += f" {counted(failed, 'run')} failed or did not finish." if failed else ""
+    runs = counted(len(lines), "run")
+    if counts[Verdict.VIOLATED]:
+        broken = share(counts[Verdict.VIOLATED], total, "check")
+        return Headline(Tone.VIOLATED, "A promise was broken", f"{sentence(broken)} violated, in {runs}.{more}")
+    if not total and any(line.run.records for line in lines):
+        records = counted(sum(len(line.run.records) for line in lines), "record")
+        tone = Tone.FLIPPED if flipped else Tone.MEASURED
+        return Headline(tone, "Measurements compared", f"{records} in {runs}, none with a verdict.{more}")
+    if counts[Verdict.UNKNOWN] or not total:
+        unknown = f"{counts[Verdict.UNKNOWN]} of {counted(total, 'check')}"
+        detail = f"{unknown} ended without a finite number, or within rounding, in {runs}.{more}"
+        return Headline(Tone.UNKNOWN, "Not every promise could be computed", detail)
+    if counts[Verdict.VACUOUS]:
+        every = counts[Verdict.VACUOUS] == total
+        title = f"No promise was broken, but {'none says anything new' if every else 'some say nothing new'}"
+        trivial = f"In {share(counts[Verdict.VACUOUS], total, 'check')} the promise is no better than the trivial limit"
+        return Headline(Tone.VACUOUS, title, f"{trivial}, in {runs}.{more}")
+    title = "Every promise held" if not failed else "Every promise held so far"
+    tone = Tone.HOLDS if not failed else Tone.UNKNOWN
+    return Headline(tone, title, f"{counted(total, 'check')} in {runs}.{more}")
+
+
+def extremes(lines: Sequence[RunLine]) -> tuple[str, ...]:
+    """Best and worst: the run with the largest gain, the tightest and the loosest promise, each with its number."""
+    gains = [line for line in lines if line.gain is not None]
+    shares = [line for line in lines if line.tightness is not None]
+    found = []
+    if gains:
+        strongest = max(gains, key=lambda line: line.gain or 0.0)
+        found.append(f"The strongest attack has gain {at_least(strongest.gain)} ({_named(strongest)}).")
+    if len(shares) > 1:
+        tightest = max(shares, key=lambda line: line.tightness or 0.0)
+        loosest = min(shares, key=lambda line: line.tightness or 0.0)
+        found.append(
+            f"Of the tightest promise {percent(tightest.tightness)} was reached ({_named(tightest)}), of the loosest "
+            f"{percent(loosest.tightness)} ({_named(loosest)})."
+        )
+    return tuple(found)
+
+
+def notes(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Loud notes of any run, each once with the model it is about, and what could not be read."""
+    damaged = sum(run.damaged_lines for run in runs)
+    said = dict.fromkeys(
+        f"{facts.text_of(facts.fact(run, 'model'))}: {note}" for run in runs if (note := facts.weights_note(run))
+    )
+    lines = f"{counted(damaged, 'line')} of records could not be read (cut or damaged)."
+    return (*said, *((lines,) if damaged else ()))
+
+
+def _named(line: RunLine) -> str:
+    if len(line.settings) > COLUMNS_OF_SETTINGS:
+        return line.label
+    told = ", ".join(f"{key}={value}" for key, value in line.settings.items() if value != UNSTATED)
+    return told or line.label
+
+
+def _limits(lines: Sequence[RunLine]) -> str:
+    tasks = {facts.text_of(facts.fact(line.run, "task")) for line in lines}
+    return (
+        "Anything beyond what the report of each run says."
+        if len(tasks) < 2
+        else "Anything beyond what the report of each run says. Runs of different tasks ask different questions: "
+        "numbers are compared only where they mean the same."
+    )
+
+
+def _tiles(lines: Sequence[RunLine]) -> tuple[Tile, ...]:
+    complete = sum(line.complete for line in lines)
+    counts = {verdict: sum(line.counts[verdict] for line in lines) for verdict in Verdict}
+    flips = [line.flips for line in lines if line.flips]
+    cells = [Tile("Runs", str(len(lines)), f"{complete} complete")]
+    if any(counts.values()):
+        cells.append(Tile("Checks", str(sum(counts.values())), words.verdict_words(counts)))
+    if flips:
+        flipped, total = sum(pair[0] for pair in flips), sum(pair[1] for pair in flips)
+        cells.append(Tile("Flipped", f"{flipped} of {total}", "predictions"))
+    return tuple(cells)
+
+
+def _unfinished_table(lines: Sequence[RunLine]) -> Table:
+    fields: Fields[RunLine] = (
+        texts("Run", lambda line: line.label, code=True),
+        texts("Status", lambda line: line.run.status),
+        counts("Records", lambda line: len(line.run.records)),
+        texts("Message", lambda line: line.message),
+    )
+    note = (
+        "What they wrote before is in the tables below. A run without an end is under way, or it was killed; write "
+        "this report again to see how it went on."
+    )
+    return table_of("unfinished-table", "Runs that failed or did not finish", fields, lines, note=note, rest="")
+
+
+def _run_table(lines: Sequence[RunLine], links: Mapping[Path, str]) -> Table:
+    keys = list(lines[0].settings)
+    together = len(keys) > COLUMNS_OF_SETTINGS
+    fields: Fields[RunLine] = (
+        cells("Run", lambda line: Cell(line.label, link=links.get(line.run.folder, "")), left=True),
+        cells("Verdicts", _verdicts, left=True),
+        texts("Status", lambda line: line.run.status),
+        *([texts("Settings", _typed)] if together else [_setting_field(key) for key in keys]),
+        counts("Records", lambda line: len(line.run.records), optional=True),
+        perhaps("Local Lipschitz", lambda line: line.lipschitz, at_least, optional=True),
+        perhaps("Largest gain", lambda line: line.gain, at_least, optional=True),
+        perhaps("Observed", lambda line: line.observed, at_least, optional=True),
+        perhaps("Certified", lambda line: line.certified, at_most, optional=True),
+        perhaps("Tightness", lambda line: line.tightness, percent, optional=True),
+        cells("Flipped", _flipped, optional=True),
+        perhaps("Nearest flip", lambda line: line.flip_radius, at_most, optional=True),
+    )
+    note = "The worst of each run over its layers and samples."
+    return table_of("run-table", "Run by run", fields, lines, note=note, limit=RUNS_SHOWN, rest="")
+
+
+def _setting_field(key: str) -> Field[RunLine]:
+    return texts(key, lambda line: line.settings[key])
+
+
+def _typed(line: RunLine) -> str:
+    return line.typed
+
+
+def _verdicts(line: RunLine) -> Cell:
+    said = words.verdict_words(line.counts) or ("no verdicts" if line.run.records else "none yet")
+    return Cell(said, verdict=line.verdict)
+
+
+def _flipped(line: RunLine) -> Cell:
+    return Cell(f"{line.flips[0]} of {line.flips[1]}", float(line.flips[0])) if line.flips else Cell(ABSENT)
+
+
+def _side_by_side(lines: Sequence[RunLine]) -> list[Panel]:
+    """The promise and the strongest attack of every run that has either; a panel per norm, for norms differ."""
+    known = [line for line in lines if (line.observed or 0.0) > 0 or (line.certified or 0.0) > 0]
+    kinds = sorted({line.budget for line in known}, key=lambda kind: -sum(line.budget == kind for line in known))
+    groups = [(kind, [line for line in known if line.budget == kind]) for kind in kinds]
+    return [_runs_panel(kind, some, only=len(kinds) == 1) for kind, some in groups if len(some) > 1]
+
+
+def _runs_panel(kind: str, known: Sequence[RunLine], *, only: bool) -> Panel:
+    drawn = known[:RUNS_DRAWN]
+    pairs = [[value for value in (line.observed, line.certified) if value] for line in drawn]
+    many = f" The first {RUNS_DRAWN} runs are drawn." if len(known) > RUNS_DRAWN else ""
+    return Panel(
+        "runs" if only else f"runs-{kind}",
+        "Run by run" if only else f"Run by run, budgets of kind {kind}",
+        "run",
+        "change of the output",
+        {
+            "observed": tuple((float(place), line.observed) for place, line in enumerate(drawn) if line.observed),
+            "certified": tuple((float(place), line.certified) for place, line in enumerate(drawn) if line.certified),
+        },
+        looks={"observed": Look(Role.OBSERVED), "certified": Look(Role.CERTIFIED)},
+        categories=tuple(_short(line) for line in drawn),
+        ranges=tuple((float(place), min(pair), max(pair)) for place, pair in enumerate(pairs)),
+        caption=f"Blue: the largest promise of the run. Orange: the strongest attack. A short line is a tight promise."
+        f"{many}",
+        description=f"{len(drawn)} runs",
+    )
+
+
+def _short(line: RunLine) -> str:
+    told = ", ".join(value for value in line.settings.values() if value != UNSTATED)
+    shown = told if told and len(line.settings) <= COLUMNS_OF_SETTINGS else line.label
+    return shown if len(shown) <= 30 else shown[:29] + "…"

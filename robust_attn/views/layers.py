@@ -1,0 +1,289 @@
+"""Promises about layers: which sample of a layer is the worst, what covers all of them, tables and figures of both."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from robust_attn.records.kinds import Check
+from robust_attn.records.verdicts import badness
+from robust_attn.types import Covers, Scope, Verdict
+from robust_attn.views.ladder import DECADES_ABOVE, check_ladder, paper_log10
+from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
+from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role
+from robust_attn.views.table import (
+    ROWS_SHOWN,
+    Cell,
+    Fields,
+    Table,
+    between,
+    cells,
+    counts,
+    numbers,
+    perhaps,
+    table_of,
+    texts,
+    verdicts,
+)
+from robust_attn.views.words import COVERS, counted, largest
+
+CURVES_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One layer: the promise of `widest` covers all of its samples, `worst` is the one that matters most."""
+
+    layer: int | None
+    widest: Check
+    worst: Check
+
+    @property
+    def certified(self) -> float | None:
+        """What the output of the layer is promised not to exceed, in any sample."""
+        return self.widest.certified.output_change
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of the worst sample: a bad one comes before any other."""
+        return verdict_of(self.worst)
+
+
+def verdict_of(check: Check) -> Verdict:
+    """What the record says, except that nothing is promised where the certified number is not known."""
+    known = check.certified.output_change is not None
+    return check.verdict if known or check.verdict is Verdict.VIOLATED else Verdict.UNKNOWN
+
+
+def covers_of(check: Check) -> Covers:
+    """Against which perturbations the promise holds; records of old do not say, but their bound does."""
+    if check.certified.covers is not None:
+        return check.certified.covers
+    bound = check.bound(check.certified.bound)
+    if bound is not None and bound.scope is Scope.MEASURES:
+        return Covers.MEASURES
+    return Covers.COPIES if check.copies > 1 else Covers.ATOMS
+
+
+def by_layer(checks: Iterable[Check]) -> tuple[LayerRow, ...]:
+    """One line per layer, in order; a layer with an unknown promise has no promise for all its samples."""
+    groups: defaultdict[int | None, list[Check]] = defaultdict(list)
+    for check in checks:
+        if check.head is None:  # what one head promises is not a promise of its layer
+            groups[check.layer].append(check)
+    order = sorted(groups, key=lambda layer: math.inf if layer is None else layer)
+    return tuple(LayerRow(layer, max(groups[layer], key=promised), max(groups[layer], key=concern)) for layer in order)
+
+
+def promised(check: Check) -> float:
+    """The size of the promise; one that is not known is the largest of all."""
+    change = check.certified.output_change
+    return math.inf if change is None else change
+
+
+def concern(check: Check) -> tuple[int, float, float]:
+    """What makes one record worse than another: a bad verdict, a promise more nearly reached, a larger one."""
+    return badness(verdict_of(check)), check.tightness or 0.0, promised(check)
+
+
+def example_of(checks: Iterable[Check]) -> Check | None:
+    """The record whose bounds are shown: the worst; among equally bad verdicts a whole layer comes before a head."""
+
+    def key(check: Check) -> tuple[int, bool, float, float]:
+        rank, tightness, size = concern(check)
+        return rank, check.head is None, tightness, size
+
+    return max((check for check in checks if check.bounds), key=key, default=None)
+
+
+def ranks_in_layer(checks: Sequence[Check]) -> list[int]:
+    """For each record how many of its layer are worse: 0 for the worst one."""
+    order = sorted(range(len(checks)), key=lambda index: concern(checks[index]), reverse=True)
+    ranks, seen = [0] * len(checks), Counter[int | None]()
+    for index in order:
+        ranks[index] = seen[checks[index].layer]
+        seen[checks[index].layer] += 1
+    return ranks
+
+
+def shown_first(checks: Sequence[Check], limit: int) -> list[Check]:
+    """At most `limit` records in their order: those that ask for attention, then the worst of every layer alike."""
+    bad = [verdict_of(check) in (Verdict.VIOLATED, Verdict.UNKNOWN) for check in checks]
+    ranks = ranks_in_layer(checks)
+    chosen = sorted(range(len(checks)), key=lambda index: (not bad[index], ranks[index]))[:limit]
+    return [checks[index] for index in sorted(chosen)]
+
+
+def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
+    """The promise of every layer, beside its worst sample."""
+    attacked = any(check.attacked for check in checks)
+    seen: Fields[LayerRow] = (
+        counts("Worst sample", lambda row: row.worst.sample, optional=True),
+        numbers("Its promise", lambda row: row.worst.certified.output_change, at_most, optional=True),
+        numbers("Attack reached", lambda row: row.worst.observed.output_change, at_least),
+        numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
+        numbers("Gain", lambda row: row.worst.observed.gain, at_least),
+    )
+    fields: Fields[LayerRow] = (
+        counts("Layer", lambda row: row.layer),
+        numbers("Moves at most", lambda row: row.certified, at_most),
+        texts("Certified by", lambda row: row.widest.certified.bound, code=True),
+        texts("Covers", lambda row: COVERS[covers_of(row.widest)], optional=True),
+        *(seen if attacked else ()),
+        cells("Local Lipschitz", lambda row: _constant(row.worst)),
+        perhaps("Paper’s bound", lambda row: paper_log10(check_ladder(row.worst)), power_of_ten, optional=True),
+        verdicts(lambda row: row.verdict),
+    )
+    beside = (
+        f" Beside it the sample where the attack came closest to the promise for that {noun}. Gain and local Lipschitz "
+        "constant are per unit of input change."
+    )
+    note = f"The output of a layer moves by at most the amount given, for every {noun} tested."
+    note += beside if attacked else ""
+    return table_of(
+        "layer-table", "The promise, layer by layer", fields, by_layer(checks), note=note, terminal=terminal
+    )
+
+
+def _constant(check: Check) -> Cell:
+    return between(check.lipschitz.lower, check.lipschitz.upper)
+
+
+def record_table(checks: Sequence[Check], noun: str) -> Table:
+    """A line per record, at most so many as a page can hold."""
+    seen: Fields[Check] = (
+        counts("Copies", lambda check: check.copies),
+        texts("Attack", lambda check: check.attack),
+        numbers("Observed gain", lambda check: check.observed.gain, at_least),
+        numbers("Tightness", lambda check: check.tightness, percent),
+    )
+    fields: Fields[Check] = (
+        counts("Layer", lambda check: check.layer),
+        counts("Head", lambda check: check.head, optional=True),
+        counts("Sample", lambda check: check.sample),
+        counts("Tokens", lambda check: check.tokens),
+        *(seen if any(check.attacked for check in checks) else ()),
+        cells("Local Lipschitz", _constant),
+        perhaps("Paper’s bound", lambda check: paper_log10(check_ladder(check)), power_of_ten, optional=True),
+        numbers("Best certified", lambda check: check.certified.output_change, at_most),
+        texts("Which bound", lambda check: check.certified.bound, code=True),
+        verdicts(verdict_of),
+    )
+    shown = shown_first(checks, ROWS_SHOWN)
+    note = (
+        f"One line per layer and {noun}. Gain and Lipschitz constant are per unit of input change; the paper’s bound "
+        "and the best certified one are output changes within the budget."
+    )
+    if len(checks) > len(shown):
+        note += " First those that ask for attention, then of every layer those where the attack came closest."
+    return table_of("record-table", "Every record", fields, shown, note=note, total=len(checks))
+
+
+def layers_panel(checks: Sequence[Check]) -> Panel | None:
+    """Observed and certified output change per layer, the worst sample of each; every upper bound a thin line."""
+    worst = [row.worst for row in by_layer(checks) if row.layer is not None]
+    attacked = any(check.attacked for check in worst)
+    certified = _points((check, check.certified.output_change) for check in worst)
+    observed = _points((check, check.observed.output_change) for check in worst if check.attacked)
+    bounds = _bounds(worst)
+    shown = [math.log10(y) for _, y in (*certified, *observed)]
+    low = min((log10 for line in bounds.values() for _, log10 in line), default=0.0)
+    ceiling = min(max(shown, default=low) + DECADES_ABOVE, LARGEST_LOG10)
+    near = {name: tuple((x, 10**y) for x, y in line if y <= ceiling) for name, line in bounds.items()}
+    near = {name: line for name, line in near.items() if line}
+    far = [f"{name} ({power_of_ten(max(y for _, y in line))})" for name, line in bounds.items() if name not in near]
+    lines = {**({"observed": observed} if observed else {}), **({"certified": certified} if certified else {}), **near}
+    if not lines or len(worst) < 2:  # one layer alone is told by the ladder of its bounds
+        return None
+    looks = {name: Look(Role.BOUND, name) for name in near}
+    looks |= {"observed": Look(Role.OBSERVED), "certified": Look(Role.CERTIFIED)}
+    return Panel(
+        "layers",
+        "Observed against certified, layer by layer" if attacked else "Certified, layer by layer",
+        "layer",
+        "change of the output",
+        lines,
+        looks=looks,
+        log_x=False,
+        caption=_layers_caption(attacked=attacked) + (f" Far above the axis: {', '.join(far)}." if far else ""),
+        description="; ".join(_told(check) for check in worst),
+    )
+
+
+def _layers_caption(*, attacked: bool) -> str:
+    reached = (
+        "The dashed orange line is how far the attack really got. The closer the two, the less is given away; an "
+        "orange point above the blue line would be a broken promise. Every point belongs to the sample of its layer "
+        "where the attack came closest."
+    )
+    return (
+        "The thick blue line is the promise: no perturbation that it covers moves the output further. "
+        f"{reached if attacked else 'Every point belongs to the sample of its layer with the largest promise.'} "
+        "Thin lines are the other upper bounds. The axis is logarithmic."
+    )
+
+
+def _told(check: Check) -> str:
+    seen = f"observed {at_least(check.observed.output_change)}, " if check.attacked else ""
+    change = check.certified.output_change
+    return f"layer {check.layer}: {seen}{'not certified' if change is None else 'certified ' + at_most(change)}"
+
+
+def _points(values: Iterable[tuple[Check, float | None]]) -> tuple[Point, ...]:
+    return tuple((float(check.layer or 0), value) for check, value in values if value is not None and value > 0)
+
+
+def _bounds(worst: Sequence[Check]) -> dict[str, list[Point]]:
+    """Upper bounds that could be promises, by layer and in logarithms, from the smallest to the largest."""
+    lines: defaultdict[str, list[Point]] = defaultdict(list)
+    for check in worst:
+        for rung in check_ladder(check):
+            if rung.bound.certifies and rung.log10 is not None and math.isfinite(rung.log10):
+                lines[rung.bound.name].append((float(check.layer or 0), rung.log10))
+    return dict(sorted(lines.items(), key=lambda item: min(y for _, y in item[1])))
+
+
+def convergence_panel(checks: Sequence[Check]) -> Panel | None:
+    """How far each attack had come after each step, as a share of its promise; the closest ones."""
+    curves = [
+        (check, shares)
+        for check in checks
+        if check.head is None and len(shares := shares_of(check.convergence, check.certified.output_change)) > 1
+    ]
+    if not curves:
+        return None
+    curves.sort(key=lambda curve: -max(y for _, y in curve[1]))
+    drawn = {f"layer {check.layer}, sample {check.sample}": shares for check, shares in curves[:CURVES_SHOWN]}
+    best = largest(y for _, shares in curves for _, y in shares)
+    many = f" The {CURVES_SHOWN} closest of {len(curves)} are drawn." if len(curves) > CURVES_SHOWN else ""
+    return convergence("convergence", "attack", drawn, f"{counted(len(curves), 'curve')}; {percent(best)}", many)
+
+
+def convergence(name: str, what: str, curves: dict[str, tuple[Point, ...]], told: str, many: str = "") -> Panel:
+    """Curves of searches or attacks, each a share of its promise by step."""
+    return Panel(
+        name,
+        f"Did the {what} finish its work?",
+        f"{what} step",
+        "share of the promise",
+        curves,
+        looks=dict.fromkeys(curves, Look(Role.TRACE)),
+        log_x=False,
+        level=1.0,
+        percent=True,
+        caption=(
+            f"Each curve is one {what}, step by step, as a share of what is promised (blue line). Curves that are flat "
+            f"at the end have found what this {what} can find; curves still rising would go further with more steps."
+            f"{many}"
+        ),
+        description=f"{told} of its promise was the closest",
+    )
+
+
+def shares_of(steps: Sequence[float | None], promise: float | None) -> tuple[Point, ...]:
+    """Positive values per step over a promise; gaps where a step is not known."""
+    if promise is None or promise <= 0:
+        return ()
+    return tuple((float(step), value / promise) for step, value in enumerate(steps) if value is not None and value > 0)

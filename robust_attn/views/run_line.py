@@ -1,0 +1,163 @@
+"""One run as a line of a comparison: what was set, and the worst that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from robust_attn.records.kinds import (
+    AttackRecord,
+    BallRecord,
+    CertifyRecord,
+    Check,
+    ConstantRecord,
+    LayerRecord,
+    PredictionRecord,
+    Record,
+    RepeatRecord,
+    TightnessRecord,
+)
+from robust_attn.records.store import Run
+from robust_attn.records.verdicts import verdict_counts, worst_verdict
+from robust_attn.types import Verdict
+from robust_attn.views import facts
+from robust_attn.views.balls import ball_verdict
+from robust_attn.views.layers import verdict_of
+from robust_attn.views.predictions import was_flipped
+from robust_attn.views.words import covering, largest, smallest
+
+UNSTATED = "—"
+"""A setting that a run does not tell, for instance because it ended before its weights were known."""
+REPEATED = ("seed", "certificate.seed")
+"""Settings that repeat a run rather than change what it is about: nothing is drawn or fitted against them."""
+_SUMMARY_KEYS = ("task", "model", "weights", "attack", "budget", "tokens", "samples")
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """`lipschitz` is set for runs that only measured or searched, `flipped` for those that attacked predictions."""
+
+    run: Run
+    label: str
+    settings: dict[str, str]
+    budget: str
+    message: str
+    observed: float | None
+    gain: float | None
+    certified: float | None
+    tightness: float | None
+    lipschitz: float | None
+    flips: tuple[int, int] | None
+    flip_radius: float | None
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How often each verdict was given."""
+        return verdict_counts(self.verdicts)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The worst of them."""
+        return worst_verdict(self.verdicts)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run says that it came to its end."""
+        return self.run.status == "complete"
+
+    @property
+    def typed(self) -> str:
+        """What was typed for this run and differs from others, as a label."""
+        typed = _typed(self.run)
+        return ", ".join(f"{key}={typed[key]}" for key in self.settings if key in typed)
+
+    def without(self, *keys: str) -> str:
+        """Its settings other than these and those that only repeat runs, as a label."""
+        kept = {key: value for key, value in self.settings.items() if key not in (*keys, *REPEATED)}
+        return ", ".join(f"{key}={value}" for key, value in kept.items() if value != UNSTATED) or "all runs"
+
+
+def run_lines(top: Path, runs: Sequence[Run]) -> tuple[RunLine, ...]:
+    """The runs with the settings in which they differ."""
+    keys = swept_keys(runs)
+    return tuple(_line(top, run, keys) for run in runs)
+
+
+def given_keys(runs: Iterable[Run]) -> set[str]:
+    """The settings that were typed for any run."""
+    return {key for run in runs for key in _typed(run)}
+
+
+def swept_keys(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Settings that differ between runs: those given on the command line, and those that every summary states."""
+    given = [key for run in runs for key in _typed(run)]
+    candidates = dict.fromkeys([*given, *_SUMMARY_KEYS])
+    values = {key: {setting(run, key) for run in runs} for key in candidates}
+    differing = [key for key in candidates if len(values[key] - (set() if key in given else {UNSTATED})) > 1]
+    follows_model = "model" in differing and "model.weights" not in given
+    return tuple(key for key in differing if not _implied(key, differing, follows_model))
+
+
+def _implied(key: str, differing: Sequence[str], follows_model: bool) -> bool:
+    """A column that only repeats another: the budget beside its radius, the weights that come with a model."""
+    inner = any(other.startswith(f"{key}.") for other in differing)
+    return (key == "budget" and inner) or (key == "weights" and follows_model)
+
+
+def setting(run: Run, key: str) -> str:
+    """The value of a setting in a run: as given, as recorded, or from the composed configuration."""
+    given = _typed(run).get(key)
+    if given is not None:
+        return given
+    recorded = facts.fact(run, key)
+    if recorded is not None:
+        return facts.text_of(recorded)
+    return facts.flattened(run.config).get(key, UNSTATED)
+
+
+def _typed(run: Run) -> dict[str, str]:
+    pairs = (item.partition("=") for item in facts.overrides_of(run) if "=" in item)
+    return {key.lstrip("+~"): value for key, _, value in pairs}
+
+
+def _line(top: Path, run: Run, keys: Sequence[str]) -> RunLine:
+    layers = [r for r in run.records if isinstance(r, AttackRecord | CertifyRecord | TightnessRecord)]
+    attacked: list[Check] = [record for record in layers if record.attacked]
+    balls = [record for record in run.records if isinstance(record, BallRecord)]
+    constants = [record for record in run.records if isinstance(record, ConstantRecord)]
+    way: list[Check] = [record for record in run.records if isinstance(record, LayerRecord)]
+    relative = run.folder.relative_to(top).as_posix()
+    return RunLine(
+        run=run,
+        label=run.folder.resolve().name if relative == "." else relative,
+        settings={key: setting(run, key) for key in keys},
+        budget=layers[0].budget.kind if layers else "",
+        message=str((run.summary or {}).get("message") or "")[:300],
+        observed=largest(record.observed.output_change for record in attacked),
+        gain=largest(record.observed.gain for record in attacked),
+        certified=covering(record.certified.output_change for record in layers if record.head is None),
+        tightness=largest([*(r.tightness for r in (*attacked, *way)), *(r.tightness for r in balls)]),
+        lipschitz=largest([*(r.lipschitz.lower for r in balls), *(r.lipschitz.lower for r in constants)]),
+        flips=_flips(run.records),
+        flip_radius=smallest(r.smallest_flip for r in run.records if isinstance(r, PredictionRecord)),
+        verdicts=tuple(verdict for record in run.records if (verdict := _judged(record)) is not None),
+    )
+
+
+def _judged(record: Record) -> Verdict | None:
+    """The verdict that counts; UNKNOWN where what is promised is not known."""
+    if isinstance(record, Check):
+        return verdict_of(record)
+    return ball_verdict(record) if isinstance(record, BallRecord) else record.judged
+
+
+def _flips(records: Iterable[Record]) -> tuple[int, int] | None:
+    """How many predictions were flipped, of how many."""
+    every = list(records)
+    outcomes = {record.sample: was_flipped(record) for record in every if isinstance(record, PredictionRecord)}
+    for record in every:
+        if isinstance(record, RepeatRecord):
+            outcomes[record.sample] = outcomes.get(record.sample, False) or record.flipped
+    return (sum(outcomes.values()), len(outcomes)) if outcomes else None

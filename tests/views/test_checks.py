@@ -1,0 +1,147 @@
+"""What is promised about layers: for which inputs, against which perturbations, how surely."""
+
+from dataclasses import replace
+
+import pytest
+
+from robust_attn.records.parts import BoundPart, BudgetPart, Certified
+from robust_attn.types import Covers, Scope, Verdict
+from robust_attn.views.checks import check_headline, check_statement, checks_view
+from robust_attn.views.view import Tone
+from tests.records.samples import attack_record, certify_record
+
+from .runs import NOTHING, UNKNOWN, run_of
+
+
+def promise(*checks) -> str:
+    return check_statement(checks, "text").promises[0]
+
+
+def covered(covers: Covers | None, **fields: object):
+    certified = Certified(bound="local.hull", output_change=0.3141, failure_probability=0.0, covers=covers)
+    return attack_record(3, certified=certified, **fields)
+
+
+def test_the_promise_names_inputs_perturbation_layer_and_amount():
+    one = covered(Covers.ATOMS, copies=1)
+    assert promise(one, replace(one, sample=1)) == (
+        "For each of the 2 texts tested, any perturbation that moves its 3 tokens by at most 0.01 in root mean square "
+        "without splitting any changes the output of layer 3 by at most 0.315 (root mean square over the tokens)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("covers", "said", "limit"),
+    [
+        (Covers.ATOMS, "without splitting any", "split into parts"),
+        (Covers.COPIES, "split as in this attack (into up to 2 copies", "split in other ways"),
+        (Covers.MEASURES, "however they are split, no part beyond norm 12.5,", None),
+    ],
+)
+def test_prose_and_table_and_limits_speak_of_one_class_of_perturbations(covers, said, limit):
+    check = covered(covers, budget=BudgetPart(kind="wasserstein", radius=0.01, support=12.55))
+    view = checks_view(run_of(check))
+    assert said in view.statement.promises[0]
+    assert ("split" in view.statement.limits) == (limit is not None)
+    assert (limit or "") in view.statement.limits
+    (row,) = view.tables[0].rows
+    assert ("at will" in row[3].shown) == (covers is Covers.MEASURES)
+
+
+def test_records_of_old_cover_what_their_bound_speaks_of():
+    bounds = (BoundPart(name="split.hull", output_change=0.3, scope=Scope.MEASURES),)
+    certified = Certified(bound="split.hull", output_change=0.3)
+    assert "however they are split" in promise(attack_record(certified=certified, bounds=bounds))
+    assert "split as in this attack" in promise(attack_record(certified=replace(certified, bound="local.hull")))
+
+
+def test_several_promises_speak_of_what_all_of_them_cover():
+    assert "without splitting any" in promise(covered(Covers.MEASURES), covered(Covers.ATOMS))
+
+
+def test_the_promise_says_which_layers_it_leaves_out():
+    assert "Nothing is promised for layer 1." in promise(attack_record(0), attack_record(1, certified=NOTHING))
+
+
+def test_what_is_promised_for_all_holds_at_the_smallest_radius():
+    radii = [attack_record(budget=BudgetPart(kind="wasserstein", radius=radius)) for radius in (1.7, 1.5)]
+    assert "at most 1.5 in root" in promise(*radii)
+
+
+@pytest.mark.parametrize("kind", ["wasserstein", "frobenius", "per_token", "something new"])
+def test_every_budget_has_words(kind):
+    assert "0.01" in promise(attack_record(budget=BudgetPart(kind=kind, radius=0.01)))
+
+
+def test_a_broken_certificate_promises_nothing():
+    broken = attack_record(1, verdict=Verdict.VIOLATED)
+    assert promise(attack_record(0), broken).startswith("Nothing is promised")
+
+
+@pytest.mark.parametrize(
+    ("checks", "tone", "title"),
+    [
+        ([attack_record()], Tone.HOLDS, "Every promise held"),
+        ([certify_record()], Tone.HOLDS, "Every layer is certified"),
+        ([attack_record(), attack_record(1, verdict=Verdict.VACUOUS)], Tone.VACUOUS, "some say nothing new"),
+        ([attack_record(verdict=Verdict.VACUOUS)] * 4, Tone.VACUOUS, "none says anything new"),
+        ([attack_record(verdict=Verdict.VACUOUS), attack_record(2, **UNKNOWN)], Tone.UNKNOWN, "Not every promise"),
+    ],
+)
+def test_the_headline_follows_the_worst_verdict(checks, tone, title):
+    headline = check_headline(checks)
+    assert headline.tone is tone
+    assert title in headline.title
+
+
+def test_promises_that_say_nothing_new_stand_all_the_same():
+    tile = checks_view(run_of(*[attack_record(s, verdict=Verdict.VACUOUS) for s in range(4)])).tiles[0]
+    assert (tile.label, tile.number) == ("Promises that stand", "4 of 4")
+    assert "4 no better than the trivial limit" in tile.meaning
+
+
+def test_failure_probabilities_add_up_over_the_promises():
+    checks = [attack_record(layer, sample) for layer in range(6) for sample in range(4)]
+    assert "at most 1 in 41 million" in check_statement(checks, "text").confidence
+
+
+@pytest.mark.parametrize(
+    ("certified", "of_radius", "said"),
+    [
+        (0.0, 1e-9, "1 in 1 billion"),
+        (1e-9, 0.0, "1 in 1 billion"),
+        (None, 0.5, "no confidence"),
+        (0.0, 0.0, "No chance"),
+    ],
+)
+def test_confidence_covers_the_radius_too(certified, of_radius, said):
+    """One estimate, one event: the larger of both probabilities, not their sum; unknown stays unknown."""
+    record = certify_record()
+    record = replace(
+        record,
+        certified=replace(record.certified, failure_probability=certified),
+        certified_radius=replace(record.certified_radius, failure_probability=of_radius),
+    )
+    assert said in check_statement([record], "text").confidence
+
+
+def test_figures_are_those_that_the_records_have_numbers_for():
+    def names(*checks):
+        return {panel.name for panel in checks_view(run_of(*checks)).panels}
+
+    assert names(attack_record(0), attack_record(1)) == {"layers", "ladder", "convergence"}
+    assert names(attack_record(0)) == {"ladder", "convergence"}
+    assert names(certify_record(0), certify_record(1)) == {"layers", "ladder"}
+    empty = {"certified": NOTHING, "bounds": (), "convergence": (None, None)}
+    assert names(attack_record(0, **empty), attack_record(1, **empty)) == {"layers"}
+    wider = replace(attack_record(0), budget=BudgetPart(kind="wasserstein", radius=0.1))
+    assert "radii" in names(attack_record(0), wider)
+
+
+def test_captions_speak_of_an_attack_only_where_there_was_one():
+    attacked, certified = (checks_view(run_of(make(0), make(1))) for make in (attack_record, certify_record))
+    assert "orange" in attacked.panels[0].caption
+    assert "orange" not in certified.panels[0].caption
+    titles = [column.title for table in certified.every_table for column in table.columns]
+    assert not {"Worst sample", "Observed gain", "Tightness", "Attack reached"} & set(titles)
+    assert "attack" not in certified.statement.promises[0]

@@ -1,0 +1,96 @@
+"""Flips: how many, how near, what is promised."""
+
+from dataclasses import replace
+
+import pytest
+
+from robust_attn.records.parts import Attacked, BudgetPart
+from robust_attn.types import Verdict
+from robust_attn.views.predictions import predictions_view, smallest_radii, was_flipped
+from robust_attn.views.view import Tone
+from tests.records.samples import layer_record, prediction_record
+
+from .runs import run_of
+
+KEPT = Attacked(predicted=0, margin=1.0, flipped=False)
+
+
+def kept(sample: int = 0, **fields: object):
+    return prediction_record(sample, attacked=KEPT, flip_radius={"move": None}, **fields)
+
+
+def headline(*records):
+    return predictions_view(run_of(*records)).statement.headline
+
+
+def test_flipped_predictions_are_counted_with_the_nearest_flip_by_moving_and_by_splitting():
+    found = headline(prediction_record(0), prediction_record(1, flip_radius={"move": 0.05, "split": 2e-5}), kept(2))
+    assert found.tone is Tone.FLIPPED
+    assert found.title == "2 of 3 predictions were flipped"
+    assert "0.0500 by moving tokens" in found.detail
+    assert "1.60·10⁻⁵ by splitting tokens" in found.detail
+    assert "splitting needs 3130 times less" in found.detail
+
+
+def test_without_a_certificate_nothing_is_promised_whether_the_attack_succeeds_or_not():
+    for record in (prediction_record(), kept()):
+        promise = predictions_view(run_of(record)).statement.promises[0]
+        assert promise.startswith("Nothing is promised about these predictions")
+    assert headline(kept()).tone is Tone.MEASURED
+    assert headline(kept()).title == "No prediction was flipped"
+
+
+@pytest.mark.parametrize(("radius", "tone"), [(0.06, Tone.HOLDS), (0.04, Tone.MEASURED), (None, Tone.MEASURED)])
+def test_only_a_certificate_for_the_whole_budget_is_a_success(radius, tone):
+    record = kept(certified_radius={"all": radius}, verdict=Verdict.HOLDS, failure_probability=1e-6)
+    view = predictions_view(run_of(record))
+    assert view.statement.headline.tone is tone
+    if radius is not None:
+        assert f"{radius:.4f} (all)" in view.statement.promises[0]
+        assert "1 in 1 million" in view.statement.confidence
+
+
+def test_a_flip_nearer_than_certified_is_a_broken_promise():
+    found = headline(prediction_record(certified_radius={"all": 1.0}, verdict=Verdict.VIOLATED))
+    assert (found.tone, found.title) == (Tone.VIOLATED, "A certified prediction was flipped")
+
+
+def test_an_attack_that_was_not_tried_is_judged_by_the_search():
+    assert was_flipped(prediction_record(attacked=None))
+    assert not was_flipped(prediction_record(attacked=None, flip_radius={}))
+
+
+def test_the_table_has_a_column_for_every_way_and_every_certificate():
+    records = [prediction_record(), prediction_record(1, certified_radius={"one_word": 0.001}, verdict=Verdict.HOLDS)]
+    table = predictions_view(run_of(*records)).tables[0]
+    titles = [column.title for column in table.columns]
+    assert {"Flips by moving at", "Flips by splitting at", "Certified (one word)", "Verdict"} <= set(titles)
+    assert "1 FLIPPED" in [cell.shown for cell in table.rows[0]]
+    assert "Label" not in titles
+    labelled = predictions_view(run_of(prediction_record(label=1, row=7))).tables[0]
+    assert [cell.shown for cell in labelled.rows[0]][:2] == ["7", "1"]
+
+
+def test_the_way_through_the_layers_is_told():
+    view = predictions_view(run_of(prediction_record(), layer_record(0), layer_record(1, verdict=Verdict.HOLDS)))
+    assert "no layer moved its output further than certified" in view.statement.promises[1]
+    assert "no better than the trivial limit in 1 of 2 checks" in view.statement.promises[1]
+    assert view.tables[1].name == "way-table"
+
+
+def test_the_figure_compares_every_way_with_the_budget():
+    records = [prediction_record(n, budget=BudgetPart(kind="wasserstein", radius=0.05)) for n in range(2)]
+    (panel,) = predictions_view(run_of(*records)).panels
+    assert (panel.name, panel.level, panel.categories) == ("flips", 0.05, ("sample 0", "sample 1"))
+    assert list(panel.lines) == ["flips by moving tokens", "flips by splitting tokens"]
+
+
+def test_radii_that_are_not_known_are_left_out():
+    assert smallest_radii([kept(), prediction_record()], lambda r: r.flip_radius) == {"move": 0.062, "split": 1.6e-5}
+
+
+def test_long_texts_do_not_swell_the_page():
+    view = predictions_view(run_of(*(replace(prediction_record(n), text="word " * 9999) for n in range(40))))
+    (texts,) = [table for table in view.details if table.name == "text-table"]
+    assert len(texts.rows) < 10
+    assert max(len(cell.shown) for row in texts.rows for cell in row) <= 400
