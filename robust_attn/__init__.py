@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from robust_attn.attacks.worst_case import WorstCaseSearch as WorstCaseSearch
     from robust_attn.attention.layer import AttentionLayer as AttentionLayer
     from robust_attn.attention.mask import Mask as Mask
+    from robust_attn.attention.mask import Window as Window
     from robust_attn.attention.measure import TokenMeasure as TokenMeasure
     from robust_attn.attention.rotary import Rotary as Rotary
+    from robust_attn.attention.rotary import RotaryTable as RotaryTable
     from robust_attn.bounds.bound import Bound as Bound
     from robust_attn.budget import Frobenius as Frobenius
     from robust_attn.budget import PerToken as PerToken
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
     from robust_attn.certificates.radius import CertifiedRadius as CertifiedRadius
     from robust_attn.certificates.radius import certified_radius as certified_radius
     from robust_attn.models import AttentionModel as AttentionModel
+    from robust_attn.models import from_multihead_attention as from_multihead_attention
     from robust_attn.models import load_model as load_model
+    from robust_attn.models import wrap as wrap
     from robust_attn.observation import Observation as Observation
     from robust_attn.observation import observe as observe
     from robust_attn.pipeline.motion import token_motion as token_motion
@@ -61,7 +65,9 @@ _HOMES = {
     "AttentionLayer": "attention.layer",
     "TokenMeasure": "attention.measure",
     "Mask": "attention.mask",
+    "Window": "attention.mask",
     "Rotary": "attention.rotary",
+    "RotaryTable": "attention.rotary",
     "Wasserstein": "budget",
     "Frobenius": "budget",
     "PerToken": "budget",
@@ -85,6 +91,8 @@ _HOMES = {
     "largest_singular_value": "spectral.lanczos",
     "head_norms": "spectral.norms",
     "load_model": "models",
+    "wrap": "models",
+    "from_multihead_attention": "models",
     "load_runs": "records.frames",
     "run_rows": "records.frames",
     "run_figures": "report.many",

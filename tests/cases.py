@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.mask import Mask
+from robust_attn.attention.mask import Mask, Window
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.rotary import Rotary
+from robust_attn.attention.rotary import Rotary, RotaryTable
 
 MASSES = ("uniform", "copies", "unequal", "padded")
 
@@ -73,6 +73,13 @@ def random_layer(
         mask=case.mask,
         rotary=Rotary(torch.tensor([1.0, 0.3])) if case.rotary else None,
     )
+
+
+def windowed(layer: AttentionLayer, case: Case, g: torch.Generator) -> AttentionLayer:
+    """The layer with the case's mask cut to a window, and with a table in place of frequencies."""
+    angles = 3 * torch.randn(4, layer.query.shape[1] // 2, generator=g, dtype=torch.float64)
+    window = Window(1, 1 if case.mask is Mask.NONE else 0)
+    return replace(layer, mask=window, rotary=RotaryTable.of_angles(angles) if case.rotary else None)
 
 
 def random_measure(

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from robust_attn.attention.mask import Mask
+from robust_attn.attention.mask import Mask, Visibility
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.rotary import Rotary
+from robust_attn.attention.rotary import Rotation
 
 if TYPE_CHECKING:
     from robust_attn.attention.jacobian import LayerJacobian
@@ -37,8 +37,8 @@ class AttentionLayer:
     output: Float[Tensor, "heads out value_width"]
     offset: Float[Tensor, "out"]
     scale: float
-    mask: Mask = Mask.NONE
-    rotary: Rotary | None = None
+    mask: Visibility = Mask.NONE
+    rotary: Rotation | None = None
     input_radius: float | None = None
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class AttentionLayer:
         A: Float[Tensor, "d d"],
         V: Float[Tensor, "out d"],
         bias: Float[Tensor, "d"] | None = None,
-        mask: Mask = Mask.NONE,
+        mask: Visibility = Mask.NONE,
     ) -> AttentionLayer:
         """The layer of the paper, f(X)_i = V sum_j softmax_j(<A x_i + bias, x_j>) x_j, for d x d matrices A."""
         d = A.shape[-1]

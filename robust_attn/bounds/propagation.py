@@ -14,7 +14,7 @@ from robust_attn.attention.jacobian import Projections, project, row_blocks, wei
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.rotary import Rotary
+from robust_attn.attention.rotary import Rotation
 from robust_attn.bounds.bound import Bound, from_output_change
 from robust_attn.bounds.interval import MARGIN, softmax_interval
 from robust_attn.budget import Budget, PerToken
@@ -71,7 +71,7 @@ def projection_radii(layer: AttentionLayer, measure: TokenMeasure, reach: Float[
 
 
 def row_lengths(
-    weights: Float[Tensor, "heads width d"], rotary: Rotary | None, positions: Int[Tensor, "n"]
+    weights: Float[Tensor, "heads width d"], rotary: Rotation | None, positions: Int[Tensor, "n"]
 ) -> Float[Tensor, "heads n width"]:
     """Norms of the rows of R_j W, R_j the rotation at the position of token j.
 

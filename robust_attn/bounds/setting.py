@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.mask import Mask, visible
+from robust_attn.attention.mask import Visibility, visible
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, PerToken
 from robust_attn.spectral.norms import HeadNorms
@@ -29,7 +29,7 @@ class BallSetting:
     masses: Float[Tensor, "n"]
     weights: Float[Tensor, "n"]
     visible: Float[Tensor, "n n"]
-    mask: Mask
+    mask: Visibility
     rotary: bool
     budget_radius: float
     stretch: float

@@ -1,47 +1,54 @@
-"""What an architecture has to say about itself: where its attention layers are and what their weights mean."""
+"""What an adapter finds in a model: its attention layers as plain weights, and what the model reads."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.mask import Mask
-from robust_attn.attention.rotary import Rotary
+from robust_attn.attention.mask import Mask, Visibility
+from robust_attn.attention.rotary import Rotation
+from robust_attn.models.hooks import Spot
+from robust_attn.models.reading import Reading
 
 
 @dataclass(frozen=True, eq=False)
 class AttachedLayer:
-    """An attention layer as plain weights, and the modules of the real model where the same map can be watched.
+    """An attention layer as plain weights, and the places of the real model where the same map can be watched.
 
     The first input of `source` is the layer's input; the (first) output of `sink` is the layer's output.
     """
 
     weights: AttentionLayer
-    source: nn.Module
-    sink: nn.Module
+    source: Spot
+    sink: Spot
+
+
+@dataclass(frozen=True, eq=False)
+class TakenOut:
+    """The attention layers of a model in order; their tensors are detached views of its parameters where they can be.
+
+    `rounds` says that the model rounds to float32 inside, so that it differs by that much from its own layers; `note`
+    is what a reader must know, such as layers that could not be taken out, and why.
+    """
+
+    attached: tuple[AttachedLayer, ...]
+    reading: Reading
+    rounds: bool = False
+    note: str | None = None
 
 
 class Adapter(ABC):
-    """Takes the attention layers out of one architecture, which is known by the `model_type` of its configuration."""
-
-    architecture: ClassVar[str]
-    construction: ClassVar[Mapping[str, Any]]
-    """Keyword arguments that the model class wants beside its configuration."""
+    """Takes the attention layers out of models."""
 
     @abstractmethod
-    def layers(self, model: nn.Module) -> tuple[AttachedLayer, ...]:
-        """The attention layers in order; their tensors are detached views of the model's parameters."""
-
-    @abstractmethod
-    def max_tokens(self, config: Any) -> int | None:
-        """The largest number of tokens that the model has positions for, None without a limit."""
+    def taken_out(self, model: nn.Module) -> TakenOut:
+        """The layers; the model is left as it was found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +63,15 @@ class Affine:
         """The weights of an nn.Linear, detached."""
         return cls(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
 
+    def in_blocks(self, blocks: int) -> Float[Tensor, "blocks width in"]:
+        """The rows as equal blocks, a view."""
+        return self.weight.unflatten(0, (blocks, -1))
+
+    def bias_in_blocks(self, blocks: int) -> Float[Tensor, "blocks width"]:
+        """The bias as equal blocks, zeros where there is none."""
+        bias = torch.zeros_like(self.weight[:, 0]) if self.bias is None else self.bias
+        return bias.unflatten(0, (blocks, -1))
+
 
 def attention_layer(
     query: Affine,
@@ -66,18 +82,18 @@ def attention_layer(
     heads: int,
     groups: int,
     scale: float,
-    mask: Mask = Mask.NONE,
-    rotary: Rotary | None = None,
+    mask: Visibility = Mask.NONE,
+    rotary: Rotation | None = None,
     input_radius: float | None = None,
 ) -> AttentionLayer:
     """The layer of four projections whose rows (columns of the output projection) are `heads` or `groups` blocks."""
     return AttentionLayer(
-        query=query.weight.view(heads, -1, query.weight.shape[1]),
-        query_bias=_bias(query).view(heads, -1),
-        key=key.weight.view(groups, -1, key.weight.shape[1]),
-        key_bias=_bias(key).view(groups, -1),
-        value=value.weight.view(groups, -1, value.weight.shape[1]),
-        output=output.weight.view(output.weight.shape[0], heads, -1).permute(1, 0, 2),
+        query=query.in_blocks(heads),
+        query_bias=query.bias_in_blocks(heads),
+        key=key.in_blocks(groups),
+        key_bias=key.bias_in_blocks(groups),
+        value=value.in_blocks(groups),
+        output=output.weight.unflatten(1, (heads, -1)).permute(1, 0, 2),
         offset=_offset(value, output, repeats=heads // groups, groups=groups),
         scale=float(scale),
         mask=mask,
@@ -86,12 +102,8 @@ def attention_layer(
     )
 
 
-def _bias(affine: Affine) -> Float[Tensor, " out"]:
-    return torch.zeros_like(affine.weight[:, 0]) if affine.bias is None else affine.bias
-
-
 def _offset(value: Affine, output: Affine, *, repeats: int, groups: int) -> Float[Tensor, " out"]:
     """W_O b_V + b_O, summed in float64: attention weights sum to one, so the bias of the values passes unchanged."""
-    value_bias = _bias(value).double().view(groups, -1).repeat_interleave(repeats, dim=0).flatten()
-    offset: Tensor = output.weight.double() @ value_bias + _bias(output).double()
+    value_bias = value.bias_in_blocks(groups).double().repeat_interleave(repeats, dim=0).flatten()
+    offset: Tensor = output.weight.double() @ value_bias + output.bias_in_blocks(1)[0].double()
     return offset.to(output.weight.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,8 @@ from torch import nn
 
 from robust_attn.models.catalog import ModelSpec
 from robust_attn.models.folder import TOKENIZER_FILES, has_tokenizer, stored_in_float64
+from robust_attn.models.generic.as_found import floating_tensors
 from robust_attn.models.quiet import quiet_transformers, reason
-from robust_attn.models.registry import adapter_for
 from robust_attn.models.tensors import check_tensors
 from robust_attn.models.toy import ToyConfig, ToyTransformer
 from robust_attn.types import UserError
@@ -38,27 +39,28 @@ def random_module(spec: ModelSpec, sizes: Mapping[str, Any], *, seed: int, dtype
     return _prepared(module, dtype)
 
 
-def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
+def pretrained_module(folder: Path, *, dtype: torch.dtype, head: bool = False) -> nn.Module:
     """The model in a folder that was checked before, if its tensors are those of the model (`check_tensors`).
 
-    Loaded in a precision that holds the weights as they are stored, then rounded to `dtype`.
+    Loaded in a precision that holds the weights as they are stored, then rounded to `dtype`; with `head` in the class
+    that it was saved from, otherwise as the architecture without a head.
     """
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoConfig
 
     try:
         with seeded(0), quiet_transformers():
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            module, info = AutoModel.from_pretrained(
+            made = _model_class(config, head=head)
+            module, info = made.from_pretrained(
                 folder,
                 config=config,
                 dtype=torch.float64 if stored_in_float64(folder) else torch.float32,
-                attn_implementation="sdpa",
                 use_safetensors=True,
                 local_files_only=True,
                 trust_remote_code=False,
                 ignore_mismatched_sizes=True,  # refused below, with both shapes
                 output_loading_info=True,
-                **adapter_for(config.model_type).construction,
+                **_without_pooler(made, config),
             )
     except UserError:
         raise
@@ -66,19 +68,6 @@ def pretrained_module(folder: Path, *, dtype: torch.dtype) -> nn.Module:
         raise UserError(f"the weights in {folder} cannot be loaded: {reason(error)}") from error
     check_tensors(folder, module, info)
     return _prepared(module, dtype)
-
-
-@contextmanager
-def in_float64(module: nn.Module) -> Iterator[None]:
-    """The same weights in float64 inside, and as they were afterwards."""
-    kept = {parameter: parameter.data for parameter in module.parameters()}
-    try:
-        for parameter, data in kept.items():
-            parameter.data = data.to(torch.float64)
-        yield
-    finally:
-        for parameter, data in kept.items():
-            parameter.data = data
 
 
 def tokenizer_in(folder: Path) -> Any | None:
@@ -124,7 +113,7 @@ def _config(spec: ModelSpec, sizes: Mapping[str, Any]) -> Any:
     else:
         from transformers import CONFIG_MAPPING
 
-        made = CONFIG_MAPPING[spec.architecture]
+        made = CONFIG_MAPPING[spec.architecture or ""]
         aliases = made.attribute_map
         known = set(made().to_dict()) | set(aliases)
     unknown = sorted(set(sizes) - known)
@@ -143,15 +132,35 @@ def _fresh(config: Any) -> nn.Module:
     import transformers
 
     auto: Any = transformers.AutoModel
-    options = adapter_for(config.model_type).construction
-    module: nn.Module = auto.from_config(config, dtype=torch.float32, attn_implementation="sdpa", **options)
+    module: nn.Module = auto.from_config(config, dtype=torch.float32, **_without_pooler(auto, config))
     return module
 
 
+def _model_class(config: Any, *, head: bool) -> Any:
+    """The class that the weights were saved from where a head is wanted and transformers has it, else AutoModel."""
+    import transformers
+
+    saved = (config.architectures or [""])[0] if head else ""
+    return getattr(transformers, saved, transformers.AutoModel) if saved else transformers.AutoModel
+
+
+def _without_pooler(made: Any, config: Any) -> dict[str, bool]:
+    """The keyword that leaves a pooler out, where the class has one: no attention layer depends on it."""
+    import transformers
+
+    if made is not transformers.AutoModel:
+        return {}
+    mapping: Any = transformers.MODEL_MAPPING
+    known = mapping.get(type(config), None)
+    found = known[0] if isinstance(known, (list, tuple)) else known
+    parameters = {} if found is None else inspect.signature(found.__init__).parameters
+    return {"add_pooling_layer": False} if "add_pooling_layer" in parameters else {}
+
+
 def _prepared(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """Parameters in the precision asked for; buffers (rotary frequencies) stay in float32, as the models expect."""
-    for parameter in module.parameters():
-        parameter.data = parameter.data.to(dtype)
+    """Weights in the precision asked for; buffers such as rotary frequencies stay in float32, as models expect."""
+    for tensor in floating_tensors(module):
+        tensor.data = tensor.data.to(dtype)
     config: Any = module.config
     if hasattr(config, "use_cache"):
         config.use_cache = False

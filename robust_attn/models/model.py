@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.models.adapter import AttachedLayer
+from robust_attn.models.generic.as_found import evaluating
 from robust_attn.models.hooks import watch
+from robust_attn.models.reading import body_of, first_usable
 from robust_attn.models.selfcheck import COARSE
 from robust_attn.models.weights import WeightsOrigin
 from robust_attn.types import UserError
@@ -74,7 +76,8 @@ class AttentionModel:
         own precision; what it computes in bfloat16 is handed out in float32.
         """
         sources = [self._attached(index).source for index in layers]
-        watched = watch(self.module, self._checked(batch), sources=sources)
+        with evaluating(self.module):
+            watched = watch(body_of(self.module), self._checked(batch), sources=sources)
         inputs = [points.to(torch.float32) if self.dtype in COARSE else points for points in watched.inputs]
         return {index: TokenMeasure.uniform(points) for index, points in zip(layers, inputs, strict=True)}
 
@@ -95,7 +98,7 @@ class AttentionModel:
                 f"{self.name} has trained weights ({self.origin.label}) but no tokenizer, so it cannot read text: name "
                 "a folder that has its tokenizer (model.tokenizer=FOLDER), or take drawn tokens (data=gaussian)"
             )
-        first = _first_usable(self.module.config, self.vocabulary)
+        first = first_usable(self.module.config, self.vocabulary)
         return [first + zlib.crc32(word.encode()) % (self.vocabulary - first) for word in WORDS.findall(text)]
 
     def spelled(self, text: str, ids: Sequence[int], spans: Sequence[slice]) -> list[list[str]]:
@@ -135,9 +138,3 @@ class AttentionModel:
         ):
             raise UserError(f"token ids must be below the vocabulary of {self.vocabulary}, got {int(batch.max())}")
         return batch.to(device, torch.int64)
-
-
-def _first_usable(config: Any, vocabulary: int) -> int:
-    """One past the padding id if that is among the first ids, else 0; RoBERTa gives padding no position."""
-    padding = getattr(config, "pad_token_id", None)
-    return padding + 1 if padding is not None and padding + 1 < min(vocabulary, 100) else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +19,12 @@ COARSE = frozenset({torch.bfloat16})
 """Precisions in which nothing can be searched or compared: such weights are looked at in a finer one, unrounded."""
 
 
-def relative_differences(model: nn.Module, attached: Sequence[AttachedLayer], batch: Tensor) -> tuple[float, ...]:
+def relative_differences(
+    model: nn.Module, attached: Sequence[AttachedLayer], batch: Tensor | Mapping[str, Any]
+) -> tuple[float, ...]:
     """max|difference| / max|output| of every layer, from one pass of the whole model on the batch."""
-    watched = watch(
-        model, batch, sources=[layer.source for layer in attached], sinks=[layer.sink for layer in attached]
-    )
+    sources, sinks = [layer.source for layer in attached], [layer.sink for layer in attached]
+    watched = watch(model, batch, sources=sources, sinks=sinks)
     return tuple(
         relative_difference(layer.weights(TokenMeasure.uniform(points)), output)
         for layer, points, output in zip(attached, watched.inputs, watched.outputs, strict=True)
@@ -37,10 +39,13 @@ def relative_difference(ours: Tensor, theirs: Tensor) -> float:
 
 
 def checked_differences(
-    model: nn.Module, attached: Sequence[AttachedLayer], batch: Tensor, dtype: torch.dtype
+    model: nn.Module, attached: Sequence[AttachedLayer], batch: Tensor, dtype: torch.dtype, *, rounds: bool = False
 ) -> tuple[float, ...]:
-    """The relative differences, all within the tolerance of the precision; otherwise the model is refused."""
-    tolerance = TOLERANCES[dtype]
+    """The relative differences, all within the tolerance of the precision; otherwise the model is refused.
+
+    A model that `rounds` to float32 inside is not nearer to its layers than that in any precision.
+    """
+    tolerance = max(TOLERANCES[dtype], TOLERANCES[torch.float32] if rounds else 0.0)
     differences = relative_differences(model, attached, batch)
     for index, difference in enumerate(differences):
         if not difference <= tolerance:  # NaN is refused too

@@ -38,7 +38,7 @@ def left_out(module: nn.Module, unexpected: Iterable[str]) -> list[str]:
     """Those of the names of unused tensors that lie inside the model's lists of layers."""
     lists = tuple(f"{name}." for name, part in module.named_modules() if isinstance(part, nn.ModuleList))
     prefix = f"{getattr(module, 'base_model_prefix', '')}."
-    inside = [name for name in unexpected if name.removeprefix(prefix).startswith(lists)]
+    inside = [name for name in unexpected if name.startswith(lists) or name.removeprefix(prefix).startswith(lists)]
     return sorted(name for name in inside if not name.endswith(CONSTANTS))
 
 

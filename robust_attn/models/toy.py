@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +10,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from robust_attn.models.adapter import Adapter, Affine, AttachedLayer, attention_layer
+from robust_attn.models.adapter import Adapter, AttachedLayer, TakenOut
+from robust_attn.models.hooks import Spot
+from robust_attn.models.multihead import from_multihead_attention
 from robust_attn.models.normalization import layer_norm_radius
+from robust_attn.models.reading import Reading
 
 KNUTH = 2654435761
 """Multiplicative hashing: spreads neighbouring token ids over the table."""
@@ -61,35 +63,21 @@ class ToyTransformer(nn.Module):
 
 @dataclass(frozen=True)
 class ToyAdapter(Adapter):
-    """The layer is a whole nn.MultiheadAttention, which keeps queries, keys and values in one matrix of rows."""
+    """The layer is a whole nn.MultiheadAttention, fed by its own norm; sinusoids have no end."""
 
-    architecture: ClassVar[str] = "toy"
-    construction: ClassVar[Mapping[str, Any]] = {}
-
-    def layers(self, model: nn.Module) -> tuple[AttachedLayer, ...]:
-        """One layer per block, fed by its own norm."""
+    def taken_out(self, model: nn.Module) -> TakenOut:
+        """One layer per block."""
         whole: Any = model
-        return tuple(_attached(*pair) for pair in zip(whole.attentions, whole.norms, strict=True))
-
-    def max_tokens(self, config: Any) -> int | None:  # noqa: ARG002
-        """Sinusoids have no end."""
-        return None
-
-
-def _attached(attention: Any, norm: nn.LayerNorm) -> AttachedLayer:
-    stacked = zip(attention.in_proj_weight.detach().chunk(3), attention.in_proj_bias.detach().chunk(3), strict=True)
-    query, key, value = (Affine(weight, bias) for weight, bias in stacked)
-    weights = attention_layer(
-        query,
-        key,
-        value,
-        Affine.of(attention.out_proj),
-        heads=attention.num_heads,
-        groups=attention.num_heads,
-        scale=attention.head_dim**-0.5,
-        input_radius=layer_norm_radius(norm.weight, norm.bias),
-    )
-    return AttachedLayer(weights, source=attention, sink=attention)
+        pairs = zip(whole.attentions, whole.norms, strict=True)
+        attached = tuple(
+            AttachedLayer(
+                from_multihead_attention(attention, input_radius=layer_norm_radius(norm.weight, norm.bias)),
+                source=Spot(attention),
+                sink=Spot(attention),
+            )
+            for attention, norm in pairs
+        )
+        return TakenOut(attached, Reading(whole.config.vocab_size))
 
 
 def _sinusoids(length: int, width: int) -> Float[Tensor, "n d"]:

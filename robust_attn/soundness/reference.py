@@ -1,8 +1,8 @@
 """The attention layer in interval arithmetic with sixty digits and more: what certificates are judged by.
 
 Written from the formula of `AttentionLayer` alone; nothing of our own forward pass is used. Every float (float64,
-float32, bfloat16) is the exact number that it is; sines and cosines of rotary positions are the float32 numbers that
-`Rotary` defines, and masses those of `measure.to(torch.float64)`.
+float32, bfloat16) is the exact number that it is; sines and cosines of rotary positions are the numbers that
+the layer's rotation defines, and masses those of `measure.to(torch.float64)`.
 
 Balls of python-flint where it is there, otherwise (many times slower) the intervals of mpmath, which torch needs
 anyway. Vectors are lists of numbers, matrices lists of rows.
@@ -23,7 +23,6 @@ from typing import Any
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 
 DIGITS = (60, 120, 240, 480)
@@ -159,7 +158,7 @@ class Reference:
     heads: tuple[_Head, ...]
     scale: Number
     offset: Vector
-    causal: bool
+    reach: tuple[float, float]
     points: Matrix
     masses: Vector
     present: tuple[bool, ...]
@@ -182,7 +181,7 @@ class Reference:
             heads=heads,
             scale=numbers.number(float(layer.scale)),
             offset=of(layer.offset),
-            causal=layer.mask is Mask.CAUSAL,
+            reach=layer.mask.reach,
             points=of(measure.points),
             masses=of(masses),
             present=tuple((masses > 0).tolist()),
@@ -231,9 +230,10 @@ class Reference:
 
     @cached_property
     def _seen(self) -> list[list[int]]:
-        """The atoms that each row attends to: those with mass, under a causal mask at positions that are not later."""
+        """The atoms that each row attends to: those with mass that the mask lets it see."""
         atoms = [j for j, present in enumerate(self.present) if present]
-        return [[j for j in atoms if not self.causal or self.positions[j] <= own] for own in self.positions]
+        before, after = self.reach
+        return [[j for j in atoms if own - before <= self.positions[j] <= own + after] for own in self.positions]
 
     def _attention(self, digits: int) -> list[_Attention]:
         if digits not in self.known:
@@ -294,11 +294,10 @@ class Reference:
 def _turns(
     layer: AttentionLayer, measure: TokenMeasure, numbers: Arithmetic
 ) -> tuple[tuple[Vector, Vector], ...] | None:
-    """Cosines and sines of every atom, in float32 as `Rotary` defines them."""
+    """Cosines and sines of every atom, as the layer defines them."""
     if layer.rotary is None:
         return None
-    angles = measure.positions[:, None].float() * layer.rotary.inverse_frequencies.float()
-    tables = (numbers.matrix(wave * layer.rotary.scaling) for wave in (angles.cos(), angles.sin()))
+    tables = (numbers.matrix(wave) for wave in layer.rotary.waves(measure.positions))
     return tuple(zip(*tables, strict=True))
 
 

@@ -8,12 +8,20 @@ from robust_attn.attention.jacobian import LayerJacobian
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from tests.attention.laws import JacobianLaws
-from tests.cases import CASES, Case, generator, random_layer, random_measure
+from tests.cases import CASES, Case, generator, random_layer, random_measure, windowed
 
 
 class TestLayerJacobian(JacobianLaws):
     def make(self, case, g):
         layer, measure = random_layer(case, g), random_measure(case, g)
+        return layer.linearize(measure), lambda points: layer(measure.with_points(points)), measure.points
+
+
+class TestLayerJacobianWithWindowAndTable(JacobianLaws):
+    """A sliding window, causal or to both sides, and rotations by a table that are no multiples of the position."""
+
+    def make(self, case, g):
+        layer, measure = windowed(random_layer(case, g), case, g), random_measure(case, g)
         return layer.linearize(measure), lambda points: layer(measure.with_points(points)), measure.points
 
 

@@ -33,7 +33,7 @@ def batch_for(model: Any, samples: int = 3, tokens: int = 9) -> torch.Tensor:
 def rebuilt_layers(model: Any) -> Any:
     from robust_attn.models.registry import adapter_for
 
-    return adapter_for(model.architecture).layers(model.module)
+    return adapter_for(model.architecture).taken_out(model.module).attached
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -6,6 +6,7 @@ from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.models import load_model
 from robust_attn.models.hooks import watch
+from robust_attn.models.registry import adapter_for
 from robust_attn.models.selfcheck import relative_difference
 
 
@@ -44,10 +45,8 @@ def test_offset_is_the_bias_of_values_through_the_output_plus_the_bias_of_the_ou
     attention = model.module.encoder.layer[1].attention
     torch.nn.init.normal_(attention.self.value.bias)
     torch.nn.init.normal_(attention.output.dense.bias)
-    from robust_attn.models.bert import bert_layers
-
     expected = attention.output.dense(attention.self.value.bias)
-    torch.testing.assert_close(bert_layers(model.module)[1].weights.offset, expected)
+    torch.testing.assert_close(adapter_for("bert").taken_out(model.module).attached[1].weights.offset, expected)
 
 
 def test_the_base_model_has_the_published_sizes():

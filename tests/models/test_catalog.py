@@ -11,7 +11,19 @@ from robust_attn.types import UserError
 
 
 def test_the_models_of_the_contract_are_known():
-    contract = ["bert", "minilm", "injection", "distilbert", "roberta", "gpt2", "smollm2", "llama", "vit", "toy"]
+    contract = [
+        "bert",
+        "minilm",
+        "injection",
+        "distilbert",
+        "roberta",
+        "gpt2",
+        "smollm2",
+        "llama",
+        "vit",
+        "toy",
+        "auto",
+    ]
     assert list(CATALOG) == contract
 
 

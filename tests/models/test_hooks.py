@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from robust_attn.models.hooks import watch
+from robust_attn.models.hooks import Spot, watch
 
 
 class Block(nn.Module):
@@ -34,14 +34,14 @@ class Model(nn.Module):
 def test_inputs_and_outputs_come_in_the_order_of_the_modules_given(by_name):
     model = Model(by_name)
     first, second = model.blocks
-    seen = watch(model, torch.ones(3), sources=[second, first], sinks=[first, second])
+    seen = watch(model, torch.ones(3), sources=[Spot(second), Spot(first)], sinks=[Spot(first), Spot(second)])
     assert [float(tensor[0]) for tensor in seen.inputs] == [2.0, 1.0]
     assert [float(tensor[0]) for tensor in seen.outputs] == [2.0, 4.0]
 
 
 def test_options_reach_the_model_and_nothing_keeps_a_gradient():
     model = Model()
-    seen = watch(model, torch.ones(3), sources=[model.blocks[0]], options={"offset": 5.0})
+    seen = watch(model, torch.ones(3), sources=[Spot(model.blocks[0])], options={"offset": 5.0})
     assert float(seen.inputs[0][0]) == 6.0
     assert not seen.inputs[0].requires_grad
 
@@ -49,7 +49,7 @@ def test_options_reach_the_model_and_nothing_keeps_a_gradient():
 @pytest.mark.parametrize("fail", [False, True])
 def test_no_hook_stays_behind_even_when_the_model_fails(fail):
     model = Model()
-    blocks = list(model.blocks)
+    blocks = [Spot(block) for block in model.blocks]
     if fail:
         with pytest.raises(RuntimeError, match="out of memory"):
             watch(model, torch.ones(3), sources=blocks, sinks=blocks, options={"fail": True})
@@ -60,4 +60,13 @@ def test_no_hook_stays_behind_even_when_the_model_fails(fail):
 
 def test_a_module_that_is_not_run_is_an_error_and_not_a_gap():
     with pytest.raises(KeyError):
-        watch(Model(), torch.ones(3), sources=[Block()])
+        watch(Model(), torch.ones(3), sources=[Spot(Block())])
+
+
+def test_a_module_that_layers_share_is_watched_call_by_call():
+    model = Model()
+    model.blocks[1] = model.blocks[0]
+    spots = [Spot(model.blocks[0], call) for call in (1, 0)]
+    seen = watch(model, torch.ones(3), sources=spots, sinks=spots)
+    assert [float(tensor[0]) for tensor in seen.inputs] == [2.0, 1.0]
+    assert [float(tensor[0]) for tensor in seen.outputs] == [4.0, 2.0]

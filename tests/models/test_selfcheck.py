@@ -7,7 +7,8 @@ import torch
 
 from robust_attn.attention.mask import Mask
 from robust_attn.models import load_model
-from robust_attn.models.bert import BertAdapter
+from robust_attn.models.generic.adapter import GenericAdapter
+from robust_attn.models.registry import adapter_for
 from robust_attn.models.selfcheck import checked_differences, relative_difference
 from robust_attn.types import UserError
 
@@ -24,9 +25,7 @@ def _small():
             linear = getattr(block.attention.self, name)
             linear.weight.mul_(20)
             torch.nn.init.normal_(linear.bias, generator=torch.Generator().manual_seed(0))
-    from robust_attn.models.bert import bert_layers
-
-    return model, bert_layers(model.module), torch.arange(20).view(2, 10)
+    return model, adapter_for("bert").taken_out(model.module).attached, torch.arange(20).view(2, 10)
 
 
 def test_the_unaltered_layers_pass():
@@ -66,14 +65,15 @@ def test_the_difference_is_relative_to_the_largest_output():
 
 def test_a_mistake_that_bfloat16_would_hide_is_found_in_float64(monkeypatch):
     """Queries one per cent too long: far within what bfloat16 differs anyway."""
-    right = BertAdapter.layers
+    right = GenericAdapter.taken_out
 
     def too_long(adapter, module):
-        return tuple(
-            replace(layer, weights=replace(layer.weights, query=1.01 * layer.weights.query))
-            for layer in right(adapter, module)
+        taken = right(adapter, module)
+        longer = tuple(
+            replace(layer, weights=replace(layer.weights, query=1.01 * layer.weights.query)) for layer in taken.attached
         )
+        return replace(taken, attached=longer)
 
-    monkeypatch.setattr(BertAdapter, "layers", too_long)
+    monkeypatch.setattr(GenericAdapter, "taken_out", too_long)
     with pytest.raises(UserError, match=r"more than 1e-10 in torch\.float64"):
         load_model("bert", "random", dtype=torch.bfloat16, sizes=SIZES)

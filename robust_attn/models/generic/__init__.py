@@ -1,0 +1,5 @@
+"""Attention layers out of any model that calls transformers' attention interface, found by watching it run."""
+
+from robust_attn.models.generic.extract import Extraction, extract
+
+__all__ = ["Extraction", "extract"]

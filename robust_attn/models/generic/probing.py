@@ -1,0 +1,112 @@
+"""A pass on inputs that we choose: which rows make queries, keys and values, and what positions do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from robust_attn.models.generic.events import CallEvent, LinearEvent
+from robust_attn.models.generic.match import Rows, matched
+from robust_attn.models.generic.refusal import LayerRefusedError, Reason
+from robust_attn.models.generic.turning import Turning, turning_of
+from robust_attn.models.generic.watching import Watch
+
+Replacement = Mapping[tuple[int, int], Tensor]
+"""What a linear map is given in place of its input, by the module's id and the number of its call."""
+KEPT = 32
+"""Linear maps that are remembered from before a call: those that feed it come last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """The rows that make queries, keys and values of a call, and the turning of head vectors by position."""
+
+    query: Rows
+    key: Rows
+    value: Rows
+    turning: Turning | None
+
+
+class Probe(Watch):
+    """Replaces chosen inputs, looks at every call when it is made, and forgets its numbers: `probed` has what it saw.
+
+    Attention returns zeros, because what comes after it is replaced too.
+    """
+
+    def __init__(self, implementation: str | None, replaced: Replacement) -> None:
+        super().__init__(implementation)
+        self.replaced = replaced
+        self.probed: list[Probed | LayerRefusedError] = []
+
+    def attend(self, *args: Any, **options: Any) -> tuple[Tensor, None]:
+        """The attention function that the model calls."""
+        made = super().attend(*args, **options)
+        call = self.calls[-1]
+        try:
+            self.probed.append(probed_call(call, self.log.before(call)))
+        except LayerRefusedError as error:
+            self.probed.append(error)
+        self.calls, self.linears, self.norms = [call], self.linears[-KEPT:], []
+        return made
+
+    def result(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:  # noqa: ARG002
+        """Zeros of the right shape."""
+        return value.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[-1])
+
+    def chosen_input(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The chosen vector of every sample at all of its tokens, where one was chosen."""
+        chosen = self.replaced.get((id(module), self.counts.get(id(module), 0)))
+        return None if chosen is None or not args else (fitted(chosen, args[0]), *args[1:])
+
+    def linear_ran(self, module: nn.Module, args: tuple[Any, ...], made: Any) -> None:
+        """Writes down only maps that may feed a call."""
+        if (id(module), self.counts.get(id(module), 0)) in self.replaced:
+            super().linear_ran(module, args, made)
+        else:
+            self.counts[id(module)] = self.counts.get(id(module), 0) + 1
+
+
+def fitted(chosen: Tensor, given: Tensor) -> Tensor:
+    """One vector per sample at every token of the sample, in the shape [samples, tokens, width] of what was given."""
+    if given.ndim != 3 or given.shape[0] != chosen.shape[0] or given.shape[-1] != chosen.shape[-1]:
+        return given
+    return chosen.to(given)[:, None, :].expand(given.shape).contiguous()
+
+
+def probed_call(call: CallEvent, before: tuple[LinearEvent, ...]) -> Probed:
+    """What the numbers of one call show, refused by its reason."""
+    refuse_other_keys(call)
+    events = [event for event in before if event.made.ndim == 3 and len(event.made) == len(call.query)]
+    if not events:
+        raise LayerRefusedError(Reason.SHAPE, ", ".join(str(tuple(event.given.shape)) for event in before[:1]))
+    at, query, key = _matched_pair(call, events)
+    value = matched(call.value[:, :, at], events, at)
+    if value is None:
+        raise LayerRefusedError(Reason.VALUES, _norm_inside(call.module))
+    return Probed(query, key, value, turning_of(call.query, call.key, at))
+
+
+def refuse_other_keys(call: CallEvent) -> None:
+    """Another number of keys than of queries: they are not of the same tokens."""
+    if call.key.shape[-2] != call.length:
+        raise LayerRefusedError(Reason.CROSS, f"{call.length} queries, {call.key.shape[-2]} keys")
+
+
+def _matched_pair(call: CallEvent, events: list[LinearEvent]) -> tuple[int, Rows, Rows]:
+    """A position at which queries and keys are as projected, and the rows that make them there."""
+    for at in dict.fromkeys((0, 1, 2, 3, call.length // 2, call.length - 1)):
+        if at < call.length:
+            query = matched(call.query[:, :, at], events, at)
+            key = None if query is None else matched(call.key[:, :, at], events, at)
+            if query is not None and key is not None:
+                return at, query, key
+    norm = _norm_inside(call.module)
+    raise LayerRefusedError(Reason.NORMALISED, norm) if norm else LayerRefusedError(Reason.NOT_AFFINE)
+
+
+def _norm_inside(module: nn.Module) -> str:
+    kinds = (type(part).__name__ for part in module.modules())
+    return next((kind for kind in kinds if "norm" in kind.lower()), "")
