@@ -1,7 +1,9 @@
 """Words shared by every part: what went wrong, and what a comparison of attack and certificate says."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from html import escape
 
 LARGEST_SEED = 2**32 - 1
 """Seeds are whole numbers from 0 to this one: torch's generator on the CPU keeps 32 bits and forgets the rest."""
@@ -87,3 +89,13 @@ class Covers(StrEnum):
     COPIES = "copies"
     MEASURES = "measures"
     INPUTS = "inputs"
+
+
+def as_html(title: str, facts: Mapping[str, object]) -> str:
+    """A result as a notebook shows it: a small table of what it says."""
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(_short(value))}</td></tr>" for name, value in facts.items())
+    return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import robust_attn as ra
 
@@ -69,3 +70,16 @@ def test_a_wrong_field_is_told_in_the_words_of_the_library():
         ra.Wasserstein(-1)
     with pytest.raises(ValueError, match=r"^copies must be at least 1, got 0"):
         ra.MassSplit(copies=0)
+
+
+def test_results_are_short_in_a_session_and_tables_in_a_notebook():
+    layer = ra.AttentionLayer.single_head(torch.eye(2).double(), torch.eye(2).double())
+    measure, budget = ra.TokenMeasure.uniform(torch.eye(2).double()), ra.Wasserstein(0.01)
+    certificate, result = ra.certify(layer, measure, budget, seed=0), ra.Move(2)(layer, measure, budget)
+    radius = ra.certified_radius(layer, measure, ra.Wasserstein, 0.1, seed=0)
+    assert repr(certificate).startswith("Certificate(output_change=0.0")
+    assert repr(result).startswith("AttackResult('move', 1 copies, gain ")
+    assert repr(ra.load_model("toy")) == "AttentionModel('toy', random:0, 2 attention layers)"
+    for each, words in ((certificate, "changes by at most"), (result, "output change"), (radius, "within the radius")):
+        assert words in each._repr_html_()
+        assert len(repr(each)) < 300

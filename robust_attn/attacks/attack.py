@@ -17,6 +17,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.budget import Budget, expect_budget
 from robust_attn.observation import Observation, observe
+from robust_attn.types import as_html
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,18 @@ class AttackResult:
     def measure(self) -> TokenMeasure:
         """The perturbed measure."""
         return self.observation.measure
+
+    def __repr__(self) -> str:
+        return f"AttackResult({self.attack!r}, {self.copies} copies, gain {self._told(self.observation.gain)})"
+
+    def _repr_html_(self) -> str:
+        seen = self.observation
+        facts = {"input change": seen.input_change, "output change": seen.output_change, "gain": seen.gain}
+        return as_html(f"Attack {self.attack}", {name: self._told(value) for name, value in facts.items()})
+
+    @staticmethod
+    def _told(values: Float[Tensor, "*batch"]) -> str:
+        return ", ".join(f"{value:.6g}" for value in values.flatten().tolist())
 
 
 class Attack(ABC):

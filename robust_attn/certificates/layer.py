@@ -24,7 +24,7 @@ from robust_attn.budget import Budget, PerToken, Wasserstein, expect_budget
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms, product_error
-from robust_attn.types import Scope, UserError, Verdict
+from robust_attn.types import Scope, UserError, Verdict, as_html
 
 HULL = "local.hull"
 PATH = (0.25, 0.5, 0.75, 1.0)
@@ -58,6 +58,13 @@ class Certificate:
     def named(self, name: str) -> Bound:
         """One of the bounds, by name."""
         return next(bound for bound in self.bounds if bound.name == name)
+
+    def __repr__(self) -> str:
+        return f"Certificate(output_change={self.output_change:.6g}, bound={self.bound!r}, {len(self.bounds)} bounds)"
+
+    def _repr_html_(self) -> str:
+        facts = {"the output changes by at most": self.output_change, "by": self.bound}
+        return as_html("Certificate", facts | {"wrong with probability at most": self.failure_probability})
 
 
 def certify(

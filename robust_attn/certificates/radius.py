@@ -21,7 +21,7 @@ from robust_attn.certificates.layer import Certificate, certify_batch
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms
-from robust_attn.types import UserError
+from robust_attn.types import UserError, as_html
 
 ACCURACY = 1e-3
 """The certificate is above the tolerance at some radius at most this much, relatively, beyond the one returned."""
@@ -51,6 +51,10 @@ class CertifiedRadius:
     def unbounded(self) -> bool:
         """Whether the promise holds for every perturbation whatsoever."""
         return math.isinf(self.radius)
+
+    def _repr_html_(self) -> str:
+        facts = {"the output changes by at most": self.tolerance, "within the radius": self.radius, "by": self.bound}
+        return as_html("Certified radius", facts | {"wrong with probability at most": self.failure_probability})
 
 
 @dataclass(frozen=True)

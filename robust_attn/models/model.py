@@ -44,6 +44,9 @@ class AttentionModel:
     image_shape: tuple[int, int, int] | None
     tokenizer: Any | None
 
+    def __repr__(self) -> str:
+        return f"AttentionModel({self.name!r}, {self.origin.label}, {self.layers} attention layers)"
+
     @property
     def layers(self) -> int:
         """Number of attention layers."""
