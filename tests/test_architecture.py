@@ -42,6 +42,7 @@ LAYERS: dict[str, set[str]] = {
     "records": {"types"},
     "views": {"records", "types"},
     "attention": set(),
+    "predictions": {"types"},
     "spectral": {"attention"},
     "budget": {"attention", "types"},
     "observation": {"attention", "budget"},

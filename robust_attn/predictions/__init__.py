@@ -1,0 +1,1 @@
+"""Certified radius of a whole classifier's prediction, and baselines beside it."""

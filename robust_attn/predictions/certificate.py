@@ -1,0 +1,207 @@
+"""The certified radius of a prediction: the largest perturbation for which no margin can reach zero."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robust_attn.predictions.plan import Margins, Plan
+from robust_attn.predictions.sketch import BasisDraws, Draws, GaussianDraws
+from robust_attn.predictions.steps import Network
+from robust_attn.predictions.tape import Tape
+from robust_attn.predictions.travel import confirmed, planned
+from robust_attn.predictions.walks import FirstSketch
+from robust_attn.types import UserError
+
+RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-6, 1e-9
+"""What is taken off every margin for rounding: relative to the largest logit, and at least."""
+ATTEMPTS = 4
+"""How many plans may be put to the test; the probability of failure is shared between them."""
+SLACK = 1.45
+"""How much larger planned norms are than guessed ones, at the first attempt."""
+LARGEST_BASIS = 4_000_000
+"""Entries of the largest list of tangents that a deterministic certificate may need."""
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionCertificate:
+    """No perturbation of norm at most `radius` changes the predicted class, but for `failure_probability`.
+
+    `shares`: by step of the model, an upper value of what its remainders take off the margin at that radius (each in
+    its own worst case, through the clean gradient); `first` and `second` are the first two orders of the whole model.
+    """
+
+    radius: float
+    margin: float
+    failure_probability: float
+    shares: Mapping[str, float] = field(default_factory=dict)
+    seed: int | None = None
+    verdict: str = "UNKNOWN"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many Gaussian samples, and to which accuracy the radius is searched."""
+
+    samples: int = 192
+    planning: int = 96
+    accuracy: float = 0.1
+    start: float = 1.5e-3
+    largest: float = 1.0
+
+
+def certified_prediction(
+    network: Network,
+    points: Tensor,
+    *,
+    perturb: int | Literal["all", "one_word"] = "all",
+    failure_probability: float = 1e-9,
+    deterministic: bool = False,
+    seed: int | None = None,
+    effort: Effort | None = None,
+) -> PredictionCertificate:
+    """The certified radius of the network's prediction at the input [n, d].
+
+    `perturb`: all rows together in the Frobenius norm, the row of that index alone, or any one row ("one_word": the
+    smallest radius over rows, the failure probability shared between them).
+    """
+    if perturb == "one_word":
+        rows = [
+            certified_prediction(network, points, perturb=row, failure_probability=failure_probability / len(points),
+                                 deterministic=deterministic, seed=None if seed is None else seed + row, effort=effort)
+            for row in range(len(points))
+        ]  # fmt: skip
+        return replace(min(rows, key=lambda each: each.radius), failure_probability=failure_probability, seed=seed)
+    with torch.no_grad():
+        tape = network.tape(points.double())
+        free = torch.zeros_like(tape.value(0))
+        free[slice(None) if perturb == "all" else perturb] = 1
+        seed = seed if deterministic or seed is not None else secrets.randbits(62)
+        chance = _Chance(tape, failure_probability, effort or Effort(), seed, deterministic)
+        return _certificate(tape, free, chance)
+
+
+def _certificate(tape: Tape, free: Tensor, chance: _Chance) -> PredictionCertificate:
+    margin, rivals = _rivals(tape.logits)
+    if not (math.isfinite(margin) and margin > 0):
+        return PredictionCertificate(0.0, margin, 0.0, seed=chance.seed)
+    found = _Search(tape, free, rivals, chance).largest()
+    if found is None:
+        return PredictionCertificate(0.0, margin, chance.probability, seed=chance.seed)
+    plan, margins = found
+    shares = _shares(tape, plan, margins, rivals)
+    return PredictionCertificate(plan.radius, margin, chance.probability, shares, chance.seed, "HOLDS")
+
+
+def _rivals(logits: Tensor) -> tuple[float, Tensor]:
+    """The smallest margin, and the map from logits to margins."""
+    label = int(logits.argmax())
+    unit = torch.eye(len(logits), dtype=logits.dtype)
+    rivals = torch.stack([unit[label] - unit[other] for other in range(len(logits)) if other != label])
+    return float((rivals @ logits).min()), rivals
+
+
+class _Chance:
+    """Where randomness comes from, and how much of the failure probability one inequality gets: the only place."""
+
+    def __init__(self, tape: Tape, probability: float, effort: Effort, seed: int | None, deterministic: bool) -> None:
+        self.deterministic, self.effort, self.seed, self._tape = deterministic, effort, seed, tape
+        self.probability = 0.0 if deterministic else probability
+        # Inequalities: ranges and rows of up to five streams at both ends of every curved operation, norms being fewer
+        # than a hundred per operation; in the first sketch and in every attempt.
+        curved = sum(node.is_curved for node in tape.nodes)
+        per_walk = 5 * tape.functionals + 100 * curved + 10 * tape.logits.numel()
+        self._each = probability / (per_walk * (1 + ATTEMPTS))
+        self._generator = np.random.default_rng(seed)
+
+    def draws(self, free: Tensor, *, planning: bool = False) -> Draws:
+        """Fresh draws."""
+        if not self.deterministic:
+            count = self.effort.planning if planning else self.effort.samples
+            draws = GaussianDraws(self._generator, self.effort.samples, self._each)
+            return draws.fewer(count) if planning else draws
+        injected = sum(node.value.numel() for node in self._tape.nodes if node.is_curved)
+        largest = max(node.value.numel() for node in self._tape.nodes)
+        if max(injected, int(free.sum()) ** 2) * largest > LARGEST_BASIS:
+            raise UserError(f"deterministic certificates are for small inputs, not {int(free.sum())} free coordinates.")
+        return BasisDraws(free, injected)
+
+
+@dataclass(eq=False)
+class _Search:
+    tape: Tape
+    free: Tensor
+    rivals: Tensor
+    chance: _Chance
+
+    def largest(self) -> tuple[Plan, Margins] | None:
+        """The largest radius whose plan is good, tried with fresh samples; a little less if those do not confirm it."""
+        keep = None if self.chance.deterministic else self.chance.effort.planning
+        sketch = FirstSketch.of(self.tape, self.free, self.chance.draws(self.free), self.rivals, keep=keep)
+        radius, slack = self._planned_radius(sketch), SLACK
+        for _ in range(ATTEMPTS):
+            plan, radius = self._good_plan(sketch, radius, slack)
+            if plan is None:
+                return None
+            margins = confirmed(self.tape, sketch, plan, self.chance.draws(self.free), self.rivals, free=self.free)
+            if margins.worst <= 1 and plan.is_finite and self._safe(margins):
+                return plan, margins
+            radius, slack = 0.9 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.1
+        return None
+
+    def _good_plan(self, sketch: FirstSketch, radius: float, slack: float) -> tuple[Plan | None, float]:
+        """The plan at this radius, or at the next smaller one where there is hope."""
+        for _ in range(20):
+            plan, margins = self._plan(sketch, radius, slack)
+            if plan.is_finite and self._safe(margins):
+                return plan, radius
+            radius *= 0.95
+        return None, radius
+
+    def _plan(self, sketch: FirstSketch, radius: float, slack: float = SLACK) -> tuple[Plan, Margins]:
+        plan = Plan(radius, not self.chance.deterministic, slack)
+        return planned(self.tape, sketch, plan, self.chance.draws(self.free, planning=True), self.rivals)
+
+    def _planned_radius(self, sketch: FirstSketch) -> float:
+        """Leaps and bisection of the logarithm with plans alone."""
+        effort = self.chance.effort
+        good, bad, radius = 0.0, math.inf, effort.start
+        while bad > good * (1 + effort.accuracy) and 1e-12 < radius <= effort.largest:
+            plan, margins = self._plan(sketch, radius)
+            if plan.is_finite and self._safe(margins):
+                good = radius
+            else:
+                bad = radius
+            radius = 2 * good if bad == math.inf else bad / 4 if good == 0 else math.sqrt(good * bad)
+        return good
+
+    def _safe(self, margins: Margins) -> bool:
+        clean = self.rivals @ self.tape.logits
+        rounding = RELATIVE_ROUNDING * float(self.tape.logits.abs().max()) + ABSOLUTE_ROUNDING
+        return bool((clean - margins.total > rounding).all())
+
+
+def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Tensor) -> dict[str, float]:
+    """By step |m * g|, m the half axes of a remainder and g the gradient of the closest margin there."""
+    closest = int((rivals @ tape.logits).argmin())
+    gradients = _gradients(tape, rivals[closest])
+    shares = {"first": float(margins.first[closest]), "second": float(margins.second[closest])}
+    for index, axes in plan.axes.items():
+        step = tape.nodes[index].step
+        shares[step] = shares.get(step, 0.0) + float((axes * gradients[index]).norm())
+    return shares
+
+
+def _gradients(tape: Tape, functional: Tensor) -> list[Tensor]:
+    """The derivative of the functional of the logits with respect to every node."""
+    with torch.enable_grad():
+        values = tape.replayed(tape.value(0).clone().requires_grad_(True))
+        found = torch.autograd.grad(values[-1] @ functional, values, allow_unused=True)
+    return [torch.zeros_like(value) if each is None else each for value, each in zip(values, found, strict=True)]

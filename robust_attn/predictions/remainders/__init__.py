@@ -1,0 +1,1 @@
+"""Curved operations and the ellipsoids that contain their remainders of third order."""

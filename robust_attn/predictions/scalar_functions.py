@@ -1,0 +1,256 @@
+"""Scalar functions with their first three derivatives and bounds of the fourth on intervals."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from robust_attn.predictions.look import Sizes
+
+
+class Slopes(NamedTuple):
+    """A remainder's bound in terms of |c|, |e| and |d|, entry by entry."""
+
+    on_c: Tensor
+    on_e: Tensor
+    on_d: Tensor
+
+
+class ScalarFunction(ABC):
+    """phi and its derivatives, entry by entry."""
+
+    least: ClassVar[float] = -torch.inf
+    """The least value of a function that falls and then rises, at some u < 0; minus infinity for monotone ones."""
+
+    @abstractmethod
+    def value(self, u: Tensor) -> Tensor:
+        """phi(u)."""
+
+    @abstractmethod
+    def first(self, u: Tensor) -> Tensor:
+        """phi'(u)."""
+
+    @abstractmethod
+    def second(self, u: Tensor) -> Tensor:
+        """phi''(u)."""
+
+    @abstractmethod
+    def third(self, u: Tensor) -> Tensor:
+        """phi'''(u)."""
+
+    @abstractmethod
+    def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """At least |phi''''| on [u - reach, u + reach]; infinite where phi leaves its domain."""
+
+    def slopes(self, u: Tensor, sizes: Sizes) -> Slopes:
+        """Bounds of phi(u + d) - phi - phi' d - phi'' (y^2 / 2 + y (e - c)) - phi''' y^3 / 6 by slopes.
+
+        d^2 / 2 = y^2 / 2 + y (e - c) + y c + e^2 / 2 and d^3 / 6 = y^3 / 6 + (y^2 / 2 + y e / 2 + e^2 / 6) e; what is
+        left is Taylor's remainder of fourth order.
+        """
+        bend, y, e, d = self.second(u).abs(), sizes.y, sizes.e, sizes.d
+        twice = self.third(u).abs() * (y.square() / 2 + y * e / 2 + e.square() / 6)
+        return Slopes(bend * y, bend * e / 2 + twice, self.fourth_upper(u, d) * d**3 / 24)
+
+
+@dataclass(frozen=True)
+class _Smooth(ScalarFunction):
+    """Fourth derivatives by their global supremum."""
+
+    fourth_supremum: float
+
+    def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:  # noqa: ARG002
+        """The supremum."""
+        return torch.full_like(u, self.fourth_supremum)
+
+
+@final
+@dataclass(frozen=True)
+class Gelu(_Smooth):
+    """u Phi(u), exactly: phi'' = (2 - u^2) n(u), phi''' = (u^3 - 4 u) n(u), n the normal density."""
+
+    least: ClassVar[float] = -0.17
+    fourth_supremum: float = 1.596
+    fifth_supremum: float = 2.85
+
+    def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """|value at the centre| + sup |fifth derivative| reach; the value is (-u^4 + 7 u^2 - 4) n(u)."""
+        square = u.square()
+        centre = ((7 - square) * square - 4).abs() * _density(u)
+        return (centre + self.fifth_supremum * reach).clamp(max=self.fourth_supremum)
+
+    def value(self, u: Tensor) -> Tensor:
+        """u Phi(u)."""
+        return functional.gelu(u)
+
+    def first(self, u: Tensor) -> Tensor:
+        """Phi(u) + u n(u)."""
+        return torch.special.ndtr(u) + u * _density(u)
+
+    def second(self, u: Tensor) -> Tensor:
+        """(2 - u^2) n(u)."""
+        return (2 - u.square()) * _density(u)
+
+    def third(self, u: Tensor) -> Tensor:
+        """(u^3 - 4 u) n(u)."""
+        return (u.square() - 4) * u * _density(u)
+
+
+def _density(u: Tensor) -> Tensor:
+    return torch.exp(-u.square() / 2) / math.sqrt(2 * math.pi)
+
+
+@final
+@dataclass(frozen=True)
+class Tanh(_Smooth):
+    """tanh."""
+
+    fourth_supremum: float = 4.086
+
+    def value(self, u: Tensor) -> Tensor:
+        """t = tanh u."""
+        return torch.tanh(u)
+
+    def first(self, u: Tensor) -> Tensor:
+        """1 - t^2."""
+        return 1 - torch.tanh(u).square()
+
+    def second(self, u: Tensor) -> Tensor:
+        """-2 t (1 - t^2)."""
+        t = torch.tanh(u)
+        return -2 * t * (1 - t.square())
+
+    def third(self, u: Tensor) -> Tensor:
+        """-2 (1 - t^2) (1 - 3 t^2)."""
+        square = torch.tanh(u).square()
+        return -2 * (1 - square) * (1 - 3 * square)
+
+
+@final
+@dataclass(frozen=True)
+class TanhGelu(_Smooth):
+    """u (1 + tanh w(u)) / 2, w = c (u + a u^3): the approximation that GPT-2 uses."""
+
+    least: ClassVar[float] = -0.1701
+    fourth_supremum: float = 1.61
+
+    def value(self, u: Tensor) -> Tensor:
+        """As torch computes it."""
+        return functional.gelu(u, approximate="tanh")
+
+    def first(self, u: Tensor) -> Tensor:
+        """(1 + t) / 2 + u t' / 2."""
+        t = _tanh_of_cubic(u)
+        return (1 + t[0]) / 2 + u * t[1] / 2
+
+    def second(self, u: Tensor) -> Tensor:
+        """t' + u t'' / 2."""
+        t = _tanh_of_cubic(u)
+        return t[1] + u * t[2] / 2
+
+    def third(self, u: Tensor) -> Tensor:
+        """3 t'' / 2 + u t''' / 2."""
+        t = _tanh_of_cubic(u)
+        return 1.5 * t[2] + u * t[3] / 2
+
+
+def _tanh_of_cubic(u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """tanh(w(u)) and its three derivatives (Faa di Bruno)."""
+    c, a = math.sqrt(2 / math.pi), 0.044715
+    w, w1, w2, w3 = c * (u + a * u**3), c * (1 + 3 * a * u.square()), 6 * c * a * u, 6 * c * a
+    outer = Tanh()
+    t1, t2, t3 = outer.first(w), outer.second(w), outer.third(w)
+    return outer.value(w), t1 * w1, t2 * w1.square() + t1 * w2, t3 * w1**3 + 3 * t2 * w1 * w2 + t1 * w3
+
+
+@final
+@dataclass(frozen=True)
+class Silu(_Smooth):
+    """u / (1 + e^-u) = u (1 + tanh(u / 2)) / 2."""
+
+    least: ClassVar[float] = -0.2785
+    fourth_supremum: float = 0.51
+
+    def value(self, u: Tensor) -> Tensor:
+        """u sigmoid(u)."""
+        return functional.silu(u)
+
+    def first(self, u: Tensor) -> Tensor:
+        """(1 + t) / 2 + u t' / 4, t at u / 2."""
+        half = Tanh()
+        return (1 + half.value(u / 2)) / 2 + u * half.first(u / 2) / 4
+
+    def second(self, u: Tensor) -> Tensor:
+        """t' / 2 + u t'' / 8."""
+        half = Tanh()
+        return half.first(u / 2) / 2 + u * half.second(u / 2) / 8
+
+    def third(self, u: Tensor) -> Tensor:
+        """3 t'' / 8 + u t''' / 16."""
+        half = Tanh()
+        return 3 * half.second(u / 2) / 8 + u * half.third(u / 2) / 16
+
+
+@final
+@dataclass(frozen=True)
+class Relu(ScalarFunction):
+    """max(u, 0): no curvature, a remainder of max(0, |d| - |u|) where the sign can change."""
+
+    def value(self, u: Tensor) -> Tensor:
+        """max(u, 0)."""
+        return torch.relu(u)
+
+    def first(self, u: Tensor) -> Tensor:
+        """1 where u > 0."""
+        return (u > 0).to(u)
+
+    def second(self, u: Tensor) -> Tensor:
+        """Zero."""
+        return torch.zeros_like(u)
+
+    def third(self, u: Tensor) -> Tensor:
+        """Zero."""
+        return torch.zeros_like(u)
+
+    def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """Infinite where the kink is within reach; `slopes` does not use it."""
+        return torch.where(u.abs() > reach, 0.0, torch.inf)
+
+    def slopes(self, u: Tensor, sizes: Sizes) -> Slopes:
+        """|d| - |u| <= (1 - |u| / reach) |d| for |d| <= reach; at u = 0 the derivative is taken as 0."""
+        share = (1 - u.abs() / sizes.d).clamp(min=0)
+        zero = torch.zeros_like(u)
+        return Slopes(zero, zero, torch.where(sizes.d > u.abs(), share, zero))
+
+
+@final
+@dataclass(frozen=True)
+class InverseRoot(ScalarFunction):
+    """u^{-1/2} for u > 0."""
+
+    def value(self, u: Tensor) -> Tensor:
+        """u^{-1/2}."""
+        return u.rsqrt()
+
+    def first(self, u: Tensor) -> Tensor:
+        """-u^{-3/2} / 2."""
+        return -(u**-1.5) / 2
+
+    def second(self, u: Tensor) -> Tensor:
+        """3 u^{-5/2} / 4."""
+        return 0.75 * u**-2.5
+
+    def third(self, u: Tensor) -> Tensor:
+        """-15 u^{-7/2} / 8."""
+        return -1.875 * u**-3.5
+
+    def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """105/16 (u - reach)^{-9/2}: the fourth derivative decreases."""
+        least = u - reach
+        return torch.where(least > 0, 6.5625 * least.clamp(min=torch.finfo(u.dtype).tiny) ** -4.5, torch.inf)

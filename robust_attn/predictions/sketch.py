@@ -1,0 +1,203 @@
+"""Gaussian tangents, and the factors that make their sample norms upper values; whole bases where those are affordable.
+
+For a linear functional a and Gaussian tangents g_1 .. g_K, |a|^2 <= kappa^2 mean (a g)^2 fails with probability at most
+p, with kappa^2 = K / chi2.ppf(p, K). For a multilinear form and independent tangents in its places the same holds of
+its Frobenius norm, with a larger factor. Spectral norms follow by fixing the left singular vector
+(docs/proofs/predictions.md#sketches).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache
+from typing import final
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+
+@cache
+def chain_factor(count: int, order: int, probability: float) -> float:
+    """kappa for a function that is affine in each of `order` independent Gaussian vectors, from `count` samples of it.
+
+    With m^2 the mean square of the function, mean of squares >= (m / kappa)^2 but for that probability. By Chernoff's
+    bound: E exp(-t f^2) <= E exp(-t m^2 g_1^2 .. g_order^2) (docs/proofs/predictions.md#chains), tabulated in t.
+    """
+    if order == 1:
+        return math.sqrt(count / float(stats.chi2.ppf(probability, count)))
+    logs, transform = _transform(order)
+    share = float(np.max((-transform + math.log(probability) / count - TABLE_ERROR) / np.exp(logs)))
+    return 1 / math.sqrt(share) if share > 0 else math.inf
+
+
+TABLE_ERROR = 1e-7
+"""Allowance for the quadrature in the logarithm of a transform; it is exact to 1e-10."""
+
+
+@cache
+def _transform(order: int) -> tuple[np.ndarray, np.ndarray]:
+    """log E exp(-t g_1^2 .. g_order^2) at the logarithms of t, by the trapezoidal rule in log g^2."""
+    logs = np.linspace(-24.0, 60.0, 2101)
+    if order == 1:
+        return logs, -0.5 * np.log1p(2 * np.exp(logs))
+    before = np.exp(_transform(order - 1)[1])
+    squares = np.linspace(-70.0, 5.0, 1876)  # the same spacing, 0.04
+    density = np.exp(squares / 2 - np.exp(squares) / 2)
+    density /= density.sum()
+    padded = np.concatenate([np.ones(len(squares)), before, np.full(len(squares), before[-1])])
+    shift = round(float(squares[0] / 0.04))
+    start = len(squares) + shift
+    windows = np.lib.stride_tricks.sliding_window_view(padded[start:], len(squares))[: len(logs)]
+    return logs, np.log(windows @ density)
+
+
+class Draws(ABC):
+    """Tangents for the first order (two lists u, v), pairs for the second, and noise for what remainders inject.
+
+    Sums of squares over u and v times `linear`, over pairs times `pair`, and over chains of an order times `chain` of
+    it are upper values of squared norms.
+    """
+
+    pair: float
+
+    @abstractmethod
+    def basis(self, free: Tensor) -> Tensor | None:
+        """All unit vectors in the free directions, where they are no more than samples would be: no factor."""
+
+    @abstractmethod
+    def linear(self) -> float:
+        """For u and v together."""
+
+    @abstractmethod
+    def chain(self, order: int) -> float:
+        """For functions that are affine in each of `order` independent draws."""
+
+    @abstractmethod
+    def tangents(self, free: Tensor) -> tuple[Tensor, Tensor]:
+        """u and v in the directions in which the perturbation is free (a mask of the input's shape)."""
+
+    @abstractmethod
+    def injection(self, axes: Tensor) -> Tensor:
+        """Samples of the ellipsoid with these half axes, independent of everything drawn before."""
+
+
+@final
+class GaussianDraws(Draws):
+    """Gaussian tangents from a generator; `probability` is that of one failure.
+
+    NumPy's generator takes in every bit of its seed, as torch's on a CPU does not: nobody can try all seeds.
+    """
+
+    def __init__(self, generator: np.random.Generator, count: int, probability: float) -> None:
+        self._generator, self._count, self._probability = generator, count, probability
+        self._drawn = count
+        self.pair = self.chain(2)
+
+    def basis(self, free: Tensor) -> Tensor | None:
+        """Up to as many as u and v together."""
+        return unit_vectors(free) if int(free.sum()) <= 2 * self._count else None
+
+    def linear(self) -> float:
+        """The squared factor over the count."""
+        return chain_factor(2 * self._count, 1, self._probability) ** 2 / (2 * self._count)
+
+    def fewer(self, planning: int) -> GaussianDraws:
+        """Fewer samples with the factors of all of them: for guesses, nothing is promised."""
+        thin = GaussianDraws(self._generator, self._count, self._probability)
+        thin._drawn = min(planning, self._count)
+        return thin
+
+    def chain(self, order: int) -> float:
+        """The squared factor over the count."""
+        return chain_factor(self._count, order, self._probability) ** 2 / self._drawn
+
+    def tangents(self, free: Tensor) -> tuple[Tensor, Tensor]:
+        """Independent standard normal entries."""
+        u, v = (self._normal(free) * free for _ in range(2))
+        return u, v
+
+    def injection(self, axes: Tensor) -> Tensor:
+        """Half axes times standard normal entries."""
+        return self._normal(axes) * axes
+
+    def _normal(self, like: Tensor) -> Tensor:
+        return torch.from_numpy(self._generator.standard_normal((self._drawn, *like.shape))).to(like.dtype)
+
+
+@final
+class BasisDraws(Draws):
+    """Every unit vector, every pair of them, and one unit vector per coordinate of every ellipsoid: no probability."""
+
+    def __init__(self, free: Tensor, injected: int) -> None:
+        self._size, self._columns, self._used = int(free.sum()), injected, 0
+        self.pair = 1.0
+
+    def basis(self, free: Tensor) -> Tensor | None:
+        """All of them."""
+        return unit_vectors(free)
+
+    def linear(self) -> float:
+        """Every unit vector stands `size` times in each list."""
+        return 1 / (2 * self._size)
+
+    def chain(self, order: int) -> float:
+        """Only the ellipsoids themselves."""
+        if order != 1:
+            raise ValueError("products of perturbations have no affordable basis")
+        return 1.0
+
+    def tangents(self, free: Tensor) -> tuple[Tensor, Tensor]:
+        """All pairs (e_i, e_j)."""
+        basis = unit_vectors(free)
+        return basis.repeat_interleave(self._size, 0), basis.repeat(self._size, *[1] * free.dim())
+
+    def injection(self, axes: Tensor) -> Tensor:
+        """Columns of their own."""
+        block = torch.zeros(self._columns, axes.numel(), dtype=axes.dtype)
+        block[self._used : self._used + axes.numel()] = torch.diag(axes.flatten())
+        self._used += axes.numel()
+        return block.unflatten(1, axes.shape)
+
+
+def unit_vectors(free: Tensor) -> Tensor:
+    """[free coordinates, *shape]."""
+    return torch.diag(free.flatten())[free.flatten() > 0].unflatten(1, free.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Sampled tangents of one tensor, [count, *shape], and the factor of their sums of squares."""
+
+    tangents: Tensor
+    factor: float
+
+    def thinned(self, count: int | None) -> Sample:
+        """The first few samples (all, if None) in single precision with the factor scaled: for guesses."""
+        kept = self.tangents[:count].float()
+        return Sample(kept, self.factor * len(self.tangents) / len(kept))
+
+    def ranges(self) -> Tensor:
+        """Upper values of the size of every entry."""
+        return (self.tangents.double().square().sum(0) * self.factor).sqrt()
+
+    def rows(self, weights: Tensor) -> Tensor:
+        """Upper values of the Euclidean norms along the last axis, weighted."""
+        moved = (self.tangents * weights.to(self.tangents)).movedim(0, -1)
+        return (_largest(moved @ moved.transpose(-1, -2)) * self.factor).sqrt()
+
+    def norm(self, weights: Tensor) -> Tensor:
+        """Upper value of the Euclidean norm of the whole tensor, weighted."""
+        flat = (self.tangents * weights.to(self.tangents)).flatten(1)
+        gram = flat @ flat.T if flat.shape[0] <= flat.shape[1] else flat.T @ flat
+        return (_largest(gram) * self.factor).sqrt()
+
+
+def _largest(gram: Tensor) -> Tensor:
+    """Largest eigenvalue, in float64; not-a-number where an entry is not finite."""
+    if not bool(gram.isfinite().all()):
+        return torch.full(gram.shape[:-2], torch.nan, dtype=torch.float64)
+    return torch.linalg.eigvalsh(gram.double())[..., -1].clamp(min=0)

@@ -1,0 +1,276 @@
+"""Classifiers as tapes, step by step: embedding, attention, normalisation, MLP, pooling, head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from robust_attn.predictions.affine import (
+    Add,
+    CentreLast,
+    CentreLogits,
+    Heads,
+    Join,
+    Patches,
+    Pool,
+    PrependZero,
+    Project,
+    Rotate,
+    Stretch,
+)
+from robust_attn.predictions.remainders.activations import Elementwise
+from robust_attn.predictions.remainders.attention import Softmax
+from robust_attn.predictions.remainders.products import Gate, Logits, MeanSquare, Mix, Scale
+from robust_attn.predictions.scalar_functions import Gelu, InverseRoot, Relu, ScalarFunction, Silu, Tanh, TanhGelu
+from robust_attn.predictions.tape import Tape
+from robust_attn.types import UserError
+
+ACTIVATIONS: dict[str, ScalarFunction] = {
+    "gelu": Gelu(),
+    "gelu_new": TanhGelu(),
+    "gelu_pytorch_tanh": TanhGelu(),
+    "silu": Silu(),
+    "relu": Relu(),
+    "tanh": Tanh(),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """x W^T + b."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    @classmethod
+    def of(cls, linear: Any) -> Weights:
+        """Those of a torch Linear."""
+        return cls(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
+
+    def project(self, tape: Tape, at: int) -> int:
+        """As a node."""
+        return tape.add(Project(self.weight, self.bias), at)
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """LayerNorm, or RMSNorm where `centred` is false."""
+
+    gain: Tensor
+    offset: Tensor | None
+    epsilon: float
+    centred: bool = True
+
+    @classmethod
+    def layer(cls, norm: Any) -> Norm:
+        """A torch LayerNorm."""
+        return cls(norm.weight.detach(), norm.bias.detach(), norm.eps)
+
+    def apply(self, tape: Tape, at: int) -> int:
+        """x times the inverse root of its mean square, after centring, then gain and offset."""
+        rows = tape.add(CentreLast(), at) if self.centred else at
+        numbers = tape.add(Elementwise(InverseRoot()), tape.add(MeanSquare(self.epsilon), rows))
+        return tape.add(Stretch(self.gain, self.offset), tape.add(Scale(), rows, numbers))
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """Multi-head attention with its output projection; `visible` [n, n] masks, `rotation` is (cosine, sine)."""
+
+    query: Weights
+    key: Weights
+    value: Weights
+    output: Weights
+    heads: int
+    scale: float
+    groups: int | None = None
+    visible: Tensor | None = None
+    rotation: tuple[Tensor, Tensor] | None = None
+
+    def apply(self, tape: Tape, at: int) -> int:
+        """What is added to the residual stream."""
+        shared = self.groups or self.heads
+        repeats = self.heads // shared
+        query = tape.add(Heads(self.heads), self.query.project(tape, at))
+        key, value = (tape.add(Heads(shared, repeats), each.project(tape, at)) for each in (self.key, self.value))
+        if self.rotation is not None:
+            query, key = (tape.add(Rotate(*self.rotation), each) for each in (query, key))
+        logits, softmax = tape.add(Logits(self.scale), query, key), Softmax(self.visible)
+        centred = tape.add(CentreLogits(softmax.value(tape.value(logits))), logits)
+        mixed = tape.add(Mix(), tape.add(softmax, centred), value)
+        return self.output.project(tape, tape.add(Join(), mixed))
+
+
+@dataclass(frozen=True, eq=False)
+class Mlp:
+    """Two projections with an activation between; with `gate`, up(x) times activation(gate(x))."""
+
+    up: Weights
+    down: Weights
+    activation: ScalarFunction
+    gate: Weights | None = None
+
+    def apply(self, tape: Tape, at: int) -> int:
+        """What is added to the residual stream."""
+        if self.gate is None:
+            inner = tape.add(Elementwise(self.activation), self.up.project(tape, at))
+        else:
+            gate = tape.add(Elementwise(self.activation), self.gate.project(tape, at))
+            inner = tape.add(Gate(), gate, self.up.project(tape, at))
+        return self.down.project(tape, inner)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One layer: attention and MLP, each with its norm after the residual sum (post) or before the branch (pre)."""
+
+    attention: Attention
+    mlp: Mlp
+    norms: tuple[Norm, Norm]
+    pre: bool
+
+    def apply(self, tape: Tape, at: int, name: str) -> int:
+        """The layer's output."""
+        branches: tuple[tuple[str, Attention | Mlp], ...] = (("attention", self.attention), ("mlp", self.mlp))
+        for (part, branch), norm in zip(branches, self.norms, strict=True):
+            tape.step = f"{name}.{part}.norm"
+            inside = norm.apply(tape, at) if self.pre else at
+            tape.step = f"{name}.{part}"
+            at = tape.add(Add(), at, branch.apply(tape, inside))
+            tape.step = f"{name}.{part}.norm"
+            at = at if self.pre else norm.apply(tape, at)
+        return at
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A classifier at one length: what happens to the input, the blocks, a last norm, pooling weights, and a head.
+
+    `patches` cuts pixels first, `embed` projects, `class_token` puts a row in front, `offset` [n, d] is added
+    (positions). The head alternates projections and activations.
+    """
+
+    offset: Tensor | None
+    blocks: tuple[Block, ...]
+    pooling: Tensor
+    head: tuple[Weights | ScalarFunction, ...]
+    input_norm: Norm | None = None
+    last_norm: Norm | None = None
+    patches: Patches | None = None
+    embed: Weights | None = None
+    class_token: bool = False
+
+    def tape(self, points: Tensor, *, detach: bool = True) -> Tape:
+        """The whole computation at the input [n, d]; attached to what the points came from where asked."""
+        tape = Tape()
+        at = self._embedded(tape, tape.input(points.detach() if detach else points))
+        for index, block in enumerate(self.blocks):
+            tape.block = index
+            at = block.apply(tape, at, f"layer{index}")
+        tape.step = "head"
+        at = at if self.last_norm is None else self.last_norm.apply(tape, at)
+        at = tape.add(Pool(self.pooling), at)
+        for part in self.head:
+            at = part.project(tape, at) if isinstance(part, Weights) else tape.add(Elementwise(part), at)
+        return tape
+
+    def _embedded(self, tape: Tape, at: int) -> int:
+        tape.step = "embedding"
+        at = at if self.patches is None else tape.add(self.patches, at)
+        at = at if self.embed is None else self.embed.project(tape, at)
+        at = tape.add(PrependZero(), at) if self.class_token else at
+        if self.offset is not None:
+            at = tape.add(Stretch(torch.ones_like(self.offset), self.offset), at)
+        return at if self.input_norm is None else self.input_norm.apply(tape, at)
+
+
+def head_of(module: nn.Module) -> tuple[Weights | ScalarFunction, ...]:
+    """A head of Linear layers, ReLU, GELU and Tanh; dropout is off."""
+    modules = list(module) if isinstance(module, nn.Sequential) else [module]
+    parts: list[Weights | ScalarFunction] = []
+    for each in modules:
+        match each:
+            case nn.Linear():
+                parts.append(Weights.of(each))
+            case nn.ReLU():
+                parts.append(Relu())
+            case nn.Tanh():
+                parts.append(Tanh())
+            case nn.GELU():
+                parts.append(Gelu() if each.approximate == "none" else TanhGelu())
+            case nn.Dropout() | nn.Identity():
+                pass
+            case _:
+                raise UserError(
+                    f"a head with a {type(each).__name__} cannot be certified: Linear, ReLU, GELU, Tanh can."
+                )
+    return tuple(parts)
+
+
+def network_of(encoder: Any, head: nn.Module, length: int) -> Network:
+    """An encoder of transformers and a head: BERT with the mean over tokens, or ViT with its class token."""
+    kind = encoder.config.model_type
+    if kind == "bert":
+        return bert_network(encoder, head, length)
+    if kind == "vit":
+        return vit_network(encoder, head)
+    raise UserError(f"no steps for a model of type {kind}: there are bert and vit.")
+
+
+def bert_network(encoder: Any, head: nn.Module, length: int) -> Network:
+    """A BERT encoder that reads word embeddings, the mean over its tokens, a head."""
+    table = encoder.embeddings
+    positions = table.position_embeddings.weight[:length] + table.token_type_embeddings.weight[0]
+    blocks = tuple(_bert_block(layer, encoder.config) for layer in encoder.encoder.layer)
+    mean = torch.full((length,), 1 / length, dtype=positions.dtype)
+    return Network(positions.detach(), blocks, mean, head_of(head), input_norm=Norm.layer(table.LayerNorm))
+
+
+def _bert_block(layer: Any, config: Any) -> Block:
+    reads, writes = layer.attention.self, layer.attention.output
+    heads = config.num_attention_heads
+    scale = (config.hidden_size // heads) ** -0.5
+    query, key, value, output = (Weights.of(each) for each in (reads.query, reads.key, reads.value, writes.dense))
+    mlp = Mlp(Weights.of(layer.intermediate.dense), Weights.of(layer.output.dense), activation_of(config.hidden_act))
+    norms = Norm.layer(writes.LayerNorm), Norm.layer(layer.output.LayerNorm)
+    return Block(Attention(query, key, value, output, heads, scale), mlp, norms, pre=False)
+
+
+def activation_of(name: str) -> ScalarFunction:
+    """By the name that transformers gives it."""
+    if name not in ACTIVATIONS:
+        raise UserError(f"no remainder bound for the activation {name}: there are {', '.join(ACTIVATIONS)}.")
+    return ACTIVATIONS[name]
+
+
+def vit_network(encoder: Any, head: nn.Module) -> Network:
+    """A ViT that reads pixels [height * width, channels], and a head on its class token."""
+    config, embeddings = encoder.config, encoder.embeddings
+    convolution = embeddings.patch_embeddings.projection
+    size, image = config.patch_size, config.image_size
+    offset = embeddings.position_embeddings[0].detach().clone()
+    offset[0] += embeddings.cls_token[0, 0].detach()
+    pooling = torch.zeros(len(offset), dtype=offset.dtype)
+    pooling[0] = 1
+    return Network(
+        offset,
+        tuple(_vit_block(layer, config) for layer in encoder.layers),
+        pooling,
+        head_of(head),
+        last_norm=Norm.layer(encoder.layernorm),
+        patches=Patches((config.num_channels, image, image), size),
+        embed=Weights(convolution.weight.detach().flatten(1), convolution.bias.detach()),
+        class_token=True,
+    )
+
+
+def _vit_block(layer: Any, config: Any) -> Block:
+    reads, heads = layer.attention, config.num_attention_heads
+    modules = reads.q_proj, reads.k_proj, reads.v_proj, reads.o_proj
+    query, key, value, output = (Weights.of(each) for each in modules)
+    attention = Attention(query, key, value, output, heads, (config.hidden_size // heads) ** -0.5)
+    mlp = Mlp(Weights.of(layer.mlp.fc1), Weights.of(layer.mlp.fc2), activation_of(config.hidden_act))
+    return Block(attention, mlp, (Norm.layer(layer.layernorm_before), Norm.layer(layer.layernorm_after)), pre=True)

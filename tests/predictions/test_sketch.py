@@ -1,0 +1,101 @@
+"""Factors against known values and simulated failures; samples against dense matrices."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy import special, stats
+
+from robust_attn.predictions.sketch import BasisDraws, GaussianDraws, Sample, _transform, chain_factor, unit_vectors
+from tests.cases import generator
+
+
+def test_one_draw_is_a_chi_square():
+    assert chain_factor(256, 1, 1e-12) == pytest.approx(math.sqrt(256 / stats.chi2.ppf(1e-12, 256)))
+    assert chain_factor(256, 1, 1e-12) == pytest.approx(1.42, abs=0.005)
+
+
+@pytest.mark.parametrize(("count", "factor"), [(256, 1.97), (512, 1.60), (1024, 1.39)])
+def test_pairs_by_the_closed_form(count, factor):
+    """E (1 + 2 t g^2)^{-1/2} = e^z K_0(z) / (4 pi t)^{1/2}, z = 1 / 8 t; the best t over a grid gives these factors."""
+    assert chain_factor(count, 2, 1e-12) == pytest.approx(factor, abs=0.01)
+    logs, transform = _transform(2)
+    for index in range(300, 1200, 100):
+        t = math.exp(logs[index])
+        closed = math.log(special.k0e(1 / (8 * t))) - 0.5 * math.log(4 * math.pi * t)
+        assert transform[index] == pytest.approx(closed, abs=1e-9)
+
+
+def test_factors_grow_with_the_order_and_fall_with_the_count():
+    table = [[chain_factor(count, order, 1e-12) for order in (1, 2, 3, 5, 8)] for count in (128, 256, 512)]
+    for row in table:
+        assert row == sorted(row)
+    for few, more in pairwise(table):
+        assert all(a > b for a, b in zip(few, more, strict=True))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_failures_are_no_more_frequent_than_stated(order):
+    """The worst case, a product of independent normal numbers, 20 000 times with a probability of 2 %."""
+    g, count, probability = generator(order), 32, 0.02
+    values = torch.ones(20_000, count, dtype=torch.float64)
+    for _ in range(order):
+        values *= torch.randn(20_000, count, generator=g, dtype=torch.float64)
+    upper = chain_factor(count, order, probability) ** 2 * values.square().mean(1)
+    failures = float((upper < 1).double().mean())
+    assert failures <= 1.3 * probability
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_affine_functions_of_several_draws_fail_less_often_than_products(seed):
+    """f = a + <b, g> + <c, h> + g^T M h is affine in g and in h; its mean square is the sum of all squares."""
+    g, count, probability = generator(seed), 24, 0.02
+    a, b, c = (torch.randn(size, generator=g, dtype=torch.float64) for size in (1, 3, 2))
+    m = torch.randn(3, 2, generator=g, dtype=torch.float64)
+    one, two = (torch.randn(8000, count, size, generator=g, dtype=torch.float64) for size in (3, 2))
+    values = a + one @ b + two @ c + torch.einsum("tki,ij,tkj->tk", one, m, two)
+    square = float(sum(part.square().sum() for part in (a, b, c, m)))
+    upper = chain_factor(count, 2, probability) ** 2 * values.square().mean(1)
+    assert float((upper < square).double().mean()) <= 1.3 * probability
+
+
+def test_samples_dominate_dense_norms():
+    g = generator(3)
+    matrix = torch.randn(5, 4, 30, generator=g, dtype=torch.float64)
+    draws = GaussianDraws(np.random.default_rng(3), 200, 1e-6)
+    sample = Sample(draws.injection(torch.ones(30, dtype=torch.float64)) @ matrix.flatten(0, 1).T, draws.chain(1))
+    sample = Sample(sample.tangents.unflatten(1, (5, 4)), sample.factor)
+    weights = torch.rand(5, 4, generator=g, dtype=torch.float64)
+    assert bool((sample.ranges() >= matrix.norm(dim=-1)).all())
+    assert float(sample.norm(weights)) >= float(
+        torch.linalg.matrix_norm((weights[..., None] * matrix).flatten(0, 1), 2)
+    )
+    assert bool((sample.rows(weights) >= torch.linalg.matrix_norm(weights[..., None] * matrix, 2)).all())
+
+
+def test_a_basis_is_exact():
+    g = generator(4)
+    matrix, free = torch.randn(6, 5, generator=g, dtype=torch.float64), torch.ones(5, dtype=torch.float64)
+    draws = BasisDraws(free, 5)
+    u, v = draws.tangents(free)
+    both = Sample(torch.cat([u, v]) @ matrix.T, draws.linear())
+    whole = Sample(unit_vectors(free) @ matrix.T, 1.0)
+    for sample in (both, whole):
+        torch.testing.assert_close(sample.ranges(), matrix.norm(dim=1))
+        torch.testing.assert_close(sample.norm(torch.ones(6)), torch.linalg.matrix_norm(matrix, 2))
+    with pytest.raises(ValueError, match="no affordable basis"):
+        draws.chain(2)
+
+
+def test_unit_vectors_of_the_free_rows():
+    free = torch.zeros(3, 2, dtype=torch.float64)
+    free[1] = 1
+    basis = unit_vectors(free)
+    assert basis.shape == (2, 3, 2)
+    assert bool((basis.sum(0) == free).all())
+
+
+def test_what_is_not_finite_has_no_norm():
+    assert bool(Sample(torch.full((3, 2), torch.nan, dtype=torch.float64), 1.0).norm(torch.ones(2)).isnan())
