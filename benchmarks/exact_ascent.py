@@ -113,7 +113,8 @@ def replica_of(reference: Reference) -> Replica:
     with reference.numbers.digits(DIGITS[1]):
         first = reference.present.index(True)
         count, origin = range(len(reference.points)), reference.points[first]
-        seen = [[not reference.causal or b <= a for b in reference.positions] for a in reference.positions]
+        before, after = reference.reach
+        seen = [[a - before <= b <= a + after for b in reference.positions] for a in reference.positions]
         beside = [next((j for j in count if reference.present[j] and seen[i][j]), first) for i in count]
         heads = [_logit_forms(reference, head, origin) for head in range(len(reference.heads))]
 
