@@ -81,7 +81,7 @@ def test_an_interrupted_run_leaves_what_is_known_although_torch_is_busy(tracker,
     assert (status, errors.splitlines()[-1]) == (1, "robust_attn: interrupted")
     run = load_run(folder)
     assert (run.status, run.damaged_lines) == ("interrupted", 0)
-    assert [(record["layer"], record["sample"]) for record in run.records] == [(0, 0), (0, 1)]
+    assert [(record.layer, record.sample) for record in run.records] == [(0, 0), (0, 1)]
     assert run.summary["records"] == 2
     assert "interrupted" in (folder / "report.html").read_text()
     assert "2 records in" in shown
