@@ -169,7 +169,7 @@ def test_certified_radius_from_the_command_line(tmp_path):
         f"hydra.run.dir={tmp_path / 'here'}", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "for 0.1" in done.stdout
+    assert "Radius" in done.stdout
     records = [json.loads(line) for line in (tmp_path / "here" / "records.jsonl").read_text().splitlines()]
     assert [(r["layer"], r["head"]) for r in records[::2]] == [(n, head) for n in (0, 1) for head in (None, 0, 1)]
     for record in records:

@@ -57,7 +57,7 @@ def debug_messages(screen: Console) -> Iterator[None]:
 
 def record_line(record: Record) -> str:
     """One record in one line: what it is about, what was observed, what is certified, and the verdict."""
-    said = [f"{place_of(record)}:"]
+    said = [f"{place_of(record)}, tokens {record.tokens}:"]
     if isinstance(record, Check):
         observed, certified = record.observed.output_change, record.certified
         said += [f"output moved {at_least(observed, 4)}"] if observed is not None else []

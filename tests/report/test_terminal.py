@@ -32,8 +32,8 @@ def test_heads_have_a_column_of_their_own():
 
 def test_a_record_is_one_line():
     line = record_line(attack_record(3, 1))
-    assert line == "layer 3, sample 1: output moved 0.1500 at most 0.2000 by local.second_order HOLDS"
-    assert record_line(constant_record(0)) == "layer 0, sample 0:"
+    assert line == "layer 3, sample 1, tokens 3: output moved 0.1500 at most 0.2000 by local.second_order HOLDS"
+    assert record_line(constant_record(0)) == "layer 0, sample 0, tokens 8:"
 
 
 def test_messages_are_shown_while_asked_for_and_the_logger_is_as_it_was_afterwards():
