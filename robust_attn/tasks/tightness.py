@@ -13,7 +13,7 @@ from robust_attn.settings import setting
 from robust_attn.tasks.task import Task
 from robust_attn.types import Side
 from robust_attn.views.panel import Panel, Point, line
-from robust_attn.views.studies import study_view
+from robust_attn.views.studies import excess_of, study_view
 from robust_attn.views.view import View
 from robust_attn.work import Work
 
@@ -42,7 +42,7 @@ class TightnessTask(Task):
         found = []
         for layer, radius in places:
             some = [record for record in own if (record.layer, record.budget.radius) == (layer, radius)]
-            values = [value for record in some if (value := excess(record)) is not None]
+            values = [value for record in some if (value := excess_of(record)) is not None]
             if values:
                 names = sorted({record.certified.bound or "" for record in some})
                 place = {"layer": layer, "radius": radius, "certified_by": names}
@@ -52,15 +52,6 @@ class TightnessTask(Task):
     def view(self, run: Run) -> View:
         """Certificates at every radius, and the excess of each bound."""
         return study_view(run, panels(_own(run.records)))
-
-
-def excess(record: TightnessRecord, name: str | None = None) -> float | None:
-    """The change that a bound (by default the certificate) allows, over radius times the local constant attained."""
-    exact = (record.budget.radius or 0.0) * (record.lipschitz.lower or 0.0)
-    bound = record.bound(name)
-    allowed = bound.output_change if bound is not None and bound.applies else None
-    change = record.certified.output_change if name is None else allowed
-    return change / exact if change is not None and exact > 0 else None
 
 
 def panels(records: Sequence[TightnessRecord]) -> tuple[Panel, ...]:
@@ -86,5 +77,5 @@ def _own(records: Sequence[Record]) -> list[TightnessRecord]:
 
 def _largest(records: Sequence[TightnessRecord], bound: str | None) -> tuple[Point, ...]:
     radii = sorted({record.budget.radius or 0.0 for record in records})
-    values = {r: [excess(e, bound) for e in records if e.budget.radius == r] for r in radii}
+    values = {r: [excess_of(e, bound) for e in records if e.budget.radius == r] for r in radii}
     return line((r, max((v for v in found if v is not None), default=None)) for r, found in values.items())

@@ -5,8 +5,9 @@ from robust_attn.pipeline.checks import tightness_records
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject
 from robust_attn.records.kinds import TightnessRecord
 from robust_attn.records.parts import BoundPart, BudgetPart, Certified, Constant
-from robust_attn.tasks.tightness import TightnessTask, excess, panels
+from robust_attn.tasks.tightness import TightnessTask, panels
 from robust_attn.types import Verdict
+from robust_attn.views.studies import excess_of
 from tests.cases import Case, generator, random_layer, random_measure
 
 
@@ -24,7 +25,7 @@ def test_a_record_per_radius_and_sample(records):
 
 
 def test_certificates_are_exact_in_the_limit_and_never_below_one(records):
-    values = [excess(record) for record in records]
+    values = [excess_of(record) for record in records]
     assert values[0] == pytest.approx(1.0, abs=1e-3)
     assert all(value >= 1 - 1e-9 for value in values[:4])
     assert values[2] > values[0]
@@ -41,9 +42,9 @@ def test_excess_by_hand():
         certified=Certified(bound="a", output_change=0.3),
         verdict=Verdict.HOLDS,
     )
-    assert excess(entry) == pytest.approx(1.5)
-    assert excess(entry, "a") == pytest.approx(3.0)
-    assert excess(entry, "b") is None
+    assert excess_of(entry) == pytest.approx(1.5)
+    assert excess_of(entry, "a") == pytest.approx(3.0)
+    assert excess_of(entry, "b") is None
 
 
 def test_findings_and_panels(records):
