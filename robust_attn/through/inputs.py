@@ -7,7 +7,8 @@ from torch import Tensor
 from robust_attn.data import text
 from robust_attn.data.settings import Digits, HubText, ImageFolder, Prose, TextFile
 from robust_attn.data.source import Source, pixels_of, text_of
-from robust_attn.through.classifier import Classifier, ImageClassifier, TextClassifier
+from robust_attn.through.contract import Classifier, TextClassifier
+from robust_attn.through.readers import ImageClassifier
 from robust_attn.types import UserError
 
 

@@ -17,10 +17,9 @@ def test_text_is_cut_into_windows(tmp_path):
 
 def test_the_ends_of_a_text_count_as_tokens():
     class Tokenizer:
-        cls_token_id, sep_token_id = 1, 2
-
-        def encode(self, text, **_):
-            return [10 + len(word) for word in text.split()][:1000]
+        def encode(self, text, *, add_special_tokens, **_):
+            ids = [10 + len(word) for word in text.split()][:1000]
+            return [1, *ids, 2] if add_special_tokens else ids
 
     import dataclasses
 
