@@ -81,7 +81,8 @@ def repetition(sample: TokenMeasure, token: int, repeats: int) -> tuple[TokenMea
     Inserting `repeats` more of a token of mass m divides every mass by 1 + repeats m before that token's own grows.
     """
     grown = 1 + repeats * sample.masses[token]
-    stays = torch.where(torch.arange(sample.length) == token, sample.masses, sample.masses / grown)
+    others = torch.arange(sample.length, device=sample.masses.device) != token
+    stays = torch.where(others, sample.masses / grown, sample.masses)
     masses = torch.cat((stays, sample.masses - stays))
     base = TokenMeasure(sample.points.repeat(2, 1), masses, sample.positions.repeat(2))
     goal = torch.where(masses[sample.length :, None] > 0, sample.points[token], sample.points)

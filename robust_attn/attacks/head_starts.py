@@ -21,6 +21,7 @@ from robust_attn.attention.jacobian import LayerJacobian, pull_keys
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import standard_normal
 from robust_attn.budget import Budget
 
 DIVISIONS = 2
@@ -61,7 +62,7 @@ def divided_starts(
 
 
 def _divisions(layer: AttentionLayer, generator: torch.Generator) -> list[Division]:
-    start = torch.randn(layer.output.shape[-2], generator=generator, dtype=layer.dtype)
+    start = standard_normal(layer.output.shape[-2:-1], generator, layer.output)
     return [_division(layer, head, start) for head in range(layer.heads)]
 
 

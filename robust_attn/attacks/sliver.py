@@ -21,6 +21,7 @@ from robust_attn.attacks.sliver_field import SliverField
 from robust_attn.attention.jacobian import pull_keys
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import standard_normal
 from robust_attn.budget import Budget, PerToken
 
 FIRST_STEP = 0.3
@@ -130,21 +131,21 @@ class _Search:
 
     def random_places(self, generator: torch.Generator) -> Float[Tensor, "n starts d"]:
         """Anywhere at the edge."""
-        noise = torch.randn(RANDOM_PLACES, self.tokens.width, generator=generator, dtype=self.tokens.points.dtype)
+        noise = standard_normal((RANDOM_PLACES, self.tokens.width), generator, self.tokens.points)
         places = self.horizon * noise / noise.norm(dim=-1, keepdim=True)
         return places.expand(self.tokens.length, *places.shape)
 
     def best_sources(self, field: SliverField, places: Float[Tensor, "n starts d"]) -> Slivers:
         """Of every start the source from which it changes the output most; places[i] are the starts of source i."""
         length, count = places.shape[:2]
-        source = torch.arange(length).repeat_interleave(count)
+        source = torch.arange(length, device=places.device).repeat_interleave(count)
         slivers = self._inside(Slivers(source, places.flatten(0, 1)))
         mass = self.mass(slivers)
         with torch.no_grad():
             parts = field.blocks(source.shape[0])
             values = torch.cat([field.change(source[part], mass[part], slivers.place[part]) for part in parts])
         best = values.reshape(length, count).argmax(0)
-        return Slivers(best, slivers.place.reshape(length, count, -1)[best, torch.arange(count)])
+        return Slivers(best, slivers.place.reshape(length, count, -1)[best, torch.arange(count, device=places.device)])
 
     def climbed(self, field: SliverField, slivers: Slivers, steps: int) -> tuple[Slivers, Float[Tensor, "c"]]:
         """Ascent on the destinations, each by itself, and the changes reached."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import Jacobian, ScaledJacobian
+from robust_attn.attention.places import standard_normal
 from robust_attn.spectral.lanczos import largest_singular_value
 from robust_attn.spectral.lipschitz import QueryPart
 
@@ -82,7 +83,7 @@ class WorstCaseSearch:
 
     def _random_start(self, layer: AttentionLayer, length: int, generator: torch.Generator, index: int) -> TokenMeasure:
         """In turn one token opposite to a cluster of the others, as in the paper's configurations, and any tokens."""
-        noise = torch.randn(length, layer.width, generator=generator, dtype=layer.dtype)
+        noise = standard_normal((length, layer.width), generator, layer.query)
         axis = noise[0] / noise[0].norm()
         cluster = -axis + 0.3 * noise / noise.norm(dim=-1, keepdim=True)
         cluster[0] = axis
@@ -90,7 +91,7 @@ class WorstCaseSearch:
         points = opposed if index % 2 == 0 else self._project(self.radius * noise)
         if not self.masses:
             return TokenMeasure.uniform(points)
-        spread = LIGHTEST * torch.rand(length, generator=generator, dtype=layer.dtype)
+        spread = LIGHTEST * torch.rand(length, generator=generator, dtype=layer.dtype).to(layer.device)
         return TokenMeasure.weighted(points, (-spread).softmax(-1))
 
     def _project(self, points: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:

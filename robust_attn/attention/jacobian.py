@@ -82,6 +82,11 @@ class LayerJacobian(Jacobian):
         """Precision of the points."""
         return self.measure.points.dtype
 
+    @property
+    def device(self) -> torch.device:
+        """Where the points are."""
+        return self.measure.points.device
+
     def attention_blocks(self) -> Iterator[tuple[slice, Float[Tensor, "*batch heads _ n"]]]:
         """Blocks of rows of the attention matrices P of all heads, kept or recomputed."""
         if self.kept is not None:

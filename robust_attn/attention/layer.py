@@ -12,10 +12,13 @@ from torch import Tensor
 
 from robust_attn.attention.mask import Mask, Visibility
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import able
 from robust_attn.attention.rotary import Rotation
 
 if TYPE_CHECKING:
     from robust_attn.attention.jacobian import LayerJacobian
+
+WEIGHTS = ("query", "query_bias", "key", "key_bias", "value", "output", "offset")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +60,15 @@ class AttentionLayer:
     ) -> AttentionLayer:
         """The layer of the paper, f(X)_i = V sum_j softmax_j(<A x_i + bias, x_j>) x_j, for d x d matrices A."""
         d = A.shape[-1]
-        identity = torch.eye(d, dtype=A.dtype)
+        identity = torch.eye(d, dtype=A.dtype, device=A.device)
         return cls(
             query=A[None],
-            query_bias=torch.zeros(1, d, dtype=A.dtype) if bias is None else bias[None],
+            query_bias=A.new_zeros(1, d) if bias is None else bias[None],
             key=identity[None],
-            key_bias=torch.zeros(1, d, dtype=A.dtype),
+            key_bias=A.new_zeros(1, d),
             value=identity[None],
             output=V[None],
-            offset=torch.zeros(V.shape[0], dtype=A.dtype),
+            offset=A.new_zeros(V.shape[0]),
             scale=1.0,
             mask=mask,
         )
@@ -148,9 +151,24 @@ class AttentionLayer:
             offset=torch.zeros_like(self.offset),
         )
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.query.device
+
+    def on(self, device: torch.device) -> AttentionLayer:
+        """The same weights on another device."""
+        if device == self.device:
+            return self
+        rotary = None if self.rotary is None else self.rotary.on(device)
+        return replace(self, rotary=rotary, **{name: getattr(self, name).to(device) for name in WEIGHTS})
+
     def to(self, dtype: torch.dtype) -> AttentionLayer:
-        """The same weights in another precision (rotary angles stay as the model computes them)."""
+        """The same weights in another precision (rotary angles stay as the model computes them).
+
+        Where the device has no float64, float64 means on the CPU.
+        """
         if dtype == self.dtype:
             return self
-        names = ("query", "query_bias", "key", "key_bias", "value", "output", "offset")
-        return replace(self, **{name: getattr(self, name).to(dtype) for name in names})
+        here = self.on(able(self.device, dtype))
+        return replace(here, **{name: getattr(here, name).to(dtype) for name in WEIGHTS})

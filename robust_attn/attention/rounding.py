@@ -142,7 +142,7 @@ def within_range(
     value = tops[3] * tops[2][layer.head_groups]
     smallest = torch.where(value > 0, value, torch.inf).amin()
     for distance in (points, *distances):
-        far = torch.as_tensor(distance, dtype=torch.float64)
+        far = torch.as_tensor(distance, dtype=torch.float64, device=layer.device)
         reached = reached & ((far == 0) | ((smallest * far >= NEGLIGIBLE_CHANGE) & ~(far > LARGEST_SIZE)))
     return reached
 

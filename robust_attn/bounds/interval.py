@@ -79,7 +79,7 @@ def _logit_shift(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, 
     pair = ball.eps * (g**2 * inverse + b**2 * own_inverse).sqrt()
     pair = pair + interaction * (ball.eps * ball.eps) / 2 * (inverse * own_inverse).sqrt()
     alone = g * reach + b * own_reach + interaction * reach * own_reach
-    index = torch.arange(alone.shape[-1])
+    index = torch.arange(alone.shape[-1], device=alone.device)
     same = index[data.rows, None] == index[None, :]
     return torch.where(same, alone, torch.minimum(pair, alone)) + data.logit_error[..., None, None]
 

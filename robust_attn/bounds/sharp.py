@@ -157,7 +157,7 @@ def two_key_lower(A: Float[Tensor, "d d"], V: Float[Tensor, "out d"], *, radius:
     if length < 3 or A.shape[-1] < 2:
         return not_applicable(name, "it needs three tokens and two dimensions", Scope.GLOBAL, Side.LOWER)
     keys = two_keys(A, V, radius=radius, length=length)
-    angle, alpha = (torch.tensor(value, dtype=torch.float64) for value in (keys.angle, keys.alpha))
+    angle, alpha = (torch.tensor(value, dtype=torch.float64, device=A.device) for value in (keys.angle, keys.alpha))
     log_constant = float(_log_two_keys(A.double(), V.double(), keys, angle, alpha, radius=radius, length=length))
     return from_log_constant(name, log_constant, 1.0, Scope.GLOBAL, side=Side.LOWER)
 
@@ -165,13 +165,13 @@ def two_key_lower(A: Float[Tensor, "d d"], V: Float[Tensor, "out d"], *, radius:
 def two_keys(A: Float[Tensor, "d d"], V: Float[Tensor, "out d"], *, radius: float, length: int) -> TwoKeys:
     """The best configuration on a grid: q among singular vectors and eigenvectors, w the steepest of V beside v."""
     A, V = A.double(), V.double()
-    angle = torch.linspace(0, math.pi / 2, GRID + 1, dtype=torch.float64)[:-1, None]
-    alpha = torch.linspace(0, 1, GRID + 1, dtype=torch.float64)[None, 1:]
+    angle = torch.linspace(0, math.pi / 2, GRID + 1, dtype=torch.float64, device=A.device)[:-1, None]
+    alpha = torch.linspace(0, 1, GRID + 1, dtype=torch.float64, device=A.device)[None, 1:]
     found: list[tuple[float, TwoKeys]] = []
     for q in (*_directions(A), one_key_query(A)):
         q = q / q.norm().clamp_min(1e-300)  # noqa: PLW2901
         v = A @ q / (A @ q).norm().clamp_min(1e-300)
-        beside = torch.eye(len(v), dtype=torch.float64) - torch.outer(v, v)
+        beside = torch.eye(len(v), dtype=torch.float64, device=A.device) - torch.outer(v, v)
         w = torch.linalg.svd(V @ beside).Vh[0]
         keys = TwoKeys(q, v, beside @ w / (beside @ w).norm().clamp_min(1e-300), 1.0, 0.0)
         values = _log_two_keys(A, V, keys, angle, alpha, radius=radius, length=length)

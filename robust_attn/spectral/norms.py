@@ -58,7 +58,7 @@ def covariance_norm_upper(covariance: Float[Tensor, "*batch k k"]) -> Float[Tens
     Sound at every step because the Frobenius norm dominates; the excess is at most k^(2^-(s+1)), 3.3 % for k = 64.
     """
     power = covariance.double()
-    log_norm = torch.zeros(power.shape[:-2], dtype=torch.float64)
+    log_norm = torch.zeros(power.shape[:-2], dtype=torch.float64, device=power.device)
     for step in range(SQUARINGS + 1):
         size = power.flatten(-2).norm(dim=-1)
         safe = torch.where(size > 0, size, torch.ones_like(size))
