@@ -5,16 +5,14 @@ Tasks and views are not among the checked packages: what they name of torch they
 
 import torch
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
+
+from tests.shapes import check_some_calls, next_test
 
 CHECKED = (
     *("attacks", "attention", "bounds", "budget", "certificates", "data", "models", "observation", "pipeline"),
     *("records", "soundness", "spectral", "through"),
 )
-install_import_hook(
-    [f"robust_attn.{name}" for name in CHECKED],
-    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
-)
+check_some_calls([f"robust_attn.{name}" for name in CHECKED])
 torch.set_num_threads(1)
 settings.register_profile(
     "repeatable",
@@ -26,3 +24,7 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("repeatable"), max_examples=100)
 settings.load_profile("repeatable")  # pytest --hypothesis-profile=thorough looks at four times as many examples
+
+
+def pytest_runtest_setup() -> None:
+    next_test()
