@@ -18,12 +18,13 @@ settings.register_profile(
     "repeatable",
     derandomize=True,
     deadline=None,
-    max_examples=25,
+    max_examples=10,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
-settings.register_profile("thorough", settings.get_profile("repeatable"), max_examples=100)
-settings.load_profile("repeatable")  # pytest --hypothesis-profile=thorough looks at four times as many examples
+for name, examples in (("ci", 25), ("thorough", 100)):
+    settings.register_profile(name, settings.get_profile("repeatable"), max_examples=examples)
+settings.load_profile("repeatable")  # pytest --hypothesis-profile=thorough looks at ten times as many examples
 
 
 def pytest_runtest_setup() -> None:
