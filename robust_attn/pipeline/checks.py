@@ -155,7 +155,7 @@ def _certificates(
     budget = result.budget
     certificates = certify_batch(job.layer, result.observation.base, budget, lipschitz=estimate)
     if any_measure and isinstance(budget, Wasserstein):
-        return tuple(map(either, certificates, certify_measures(job.layer, job.inputs, budget)))
+        return tuple(map(either, certificates, certify_measures(job.layer, job.inputs, budget).samples))
     return certificates
 
 

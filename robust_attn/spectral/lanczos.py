@@ -29,6 +29,7 @@ from torch import Tensor
 
 from robust_attn.attention.operator import Jacobian
 from robust_attn.attention.places import standard_normal
+from robust_attn.types import as_html
 
 KW_CONSTANT = 1.648
 BREAKDOWN_ULPS = 500
@@ -117,6 +118,17 @@ class LipschitzEstimate:
     def converged(self) -> bool:
         """Whether every value has settled to a relative error of 1e-6."""
         return bool((self.error <= CONVERGED).all())
+
+    def __repr__(self) -> str:
+        return f"LipschitzEstimate(lower={_told(self.lower)}, upper={_told(self.upper)}, {self.steps} steps)"
+
+    def _repr_html_(self) -> str:
+        facts = {"at least": _told(self.lower), "at most": _told(self.upper)}
+        return as_html("Lipschitz constant", facts | {"wrong with probability at most": self.failure_probability})
+
+
+def _told(values: Float[Tensor, "*batch"]) -> str:
+    return ", ".join(f"{value:.6g}" for value in values.flatten().tolist())
 
 
 def checkpoints(steps: int) -> tuple[int, ...]:
