@@ -6,19 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from robust_attn.records.kinds import (
-    AttackRecord,
-    BallRecord,
-    CertifyRecord,
-    Check,
-    ConstantRecord,
-    LayerRecord,
-    PredictionRecord,
-    Record,
-    RepeatRecord,
-    TightnessRecord,
-    of_kind,
-)
+from robust_attn.records import kinds
+from robust_attn.records.kinds import of_kind
 from robust_attn.records.store import Run
 from robust_attn.records.verdicts import verdict_counts, worst_verdict
 from robust_attn.types import Verdict
@@ -121,10 +110,10 @@ def _typed(run: Run) -> dict[str, str]:
 
 
 def _line(top: Path, run: Run, keys: Sequence[str]) -> RunLine:
-    layers: list[Check] = of_kind(run.records, AttackRecord, CertifyRecord, TightnessRecord)
+    layers: list[kinds.Check] = of_kind(run.records, kinds.AttackRecord, kinds.CertifyRecord, kinds.TightnessRecord)
     attacked = [record for record in layers if record.attacked]
-    way, constants = of_kind(run.records, LayerRecord), of_kind(run.records, ConstantRecord)
-    balls = of_kind(run.records, BallRecord)
+    way, constants = of_kind(run.records, kinds.LayerRecord), of_kind(run.records, kinds.ConstantRecord)
+    balls = of_kind(run.records, kinds.BallRecord)
     relative = run.folder.relative_to(top).as_posix()
     return RunLine(
         run=run,
@@ -138,19 +127,19 @@ def _line(top: Path, run: Run, keys: Sequence[str]) -> RunLine:
         tightness=largest([*(r.tightness for r in (*attacked, *way)), *(r.tightness for r in balls)]),
         lipschitz=largest([*(r.lipschitz.lower for r in balls), *(r.lipschitz.lower for r in constants)]),
         flips=_flips(run.records),
-        flip_radius=smallest(record.smallest_flip for record in of_kind(run.records, PredictionRecord)),
+        flip_radius=smallest(record.smallest_flip for record in of_kind(run.records, kinds.PredictionRecord)),
         verdicts=tuple(verdict for record in run.records if (verdict := _judged(record)) is not None),
     )
 
 
-def _judged(record: Record) -> Verdict | None:
+def _judged(record: kinds.Record) -> Verdict | None:
     """The verdict that counts; UNKNOWN where what is promised is not known."""
-    return verdict_of(record) if isinstance(record, Check | BallRecord) else record.judged
+    return verdict_of(record) if isinstance(record, kinds.Check | kinds.BallRecord) else record.judged
 
 
-def _flips(records: Sequence[Record]) -> tuple[int, int] | None:
+def _flips(records: Sequence[kinds.Record]) -> tuple[int, int] | None:
     """How many predictions were flipped, of how many."""
-    outcomes = {record.sample: was_flipped(record) for record in of_kind(records, PredictionRecord)}
-    for record in of_kind(records, RepeatRecord):
+    outcomes = {record.sample: was_flipped(record) for record in of_kind(records, kinds.PredictionRecord)}
+    for record in of_kind(records, kinds.RepeatRecord):
         outcomes[record.sample] = outcomes.get(record.sample, False) or record.flipped
     return (sum(outcomes.values()), len(outcomes)) if outcomes else None
