@@ -65,9 +65,9 @@ def cut(measure: TokenMeasure, source: Int[Tensor, "*batch"], mass: Float[Tensor
 def query_blocks(layer: AttentionLayer, measure: TokenMeasure, generator: torch.Generator) -> QueryBlocks:
     """Power iteration on all blocks of the query part at once, which are independent of one another."""
     part = QueryPart(layer.linearize(measure))
-    direction = _units(standard_normal(measure.points.shape, generator, measure.points))
+    direction = units(standard_normal(measure.points.shape, generator, measure.points))
     for _ in range(POWER_STEPS):
-        direction = _units(part.vjp(part.jvp(direction)))
+        direction = units(part.vjp(part.jvp(direction)))
     gain = part.jvp(direction).norm(dim=-1)
     return QueryBlocks(torch.where(measure.present, gain, torch.zeros_like(gain)), direction)
 
@@ -98,6 +98,7 @@ def _gathered(measure: TokenMeasure, masses: Float[Tensor, "*batch n"], origin: 
     return TokenMeasure(points, masses.gather(-1, origin), measure.positions.gather(-1, origin))
 
 
-def _units(field: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+def units(field: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    """Every row scaled to length one; what is zero stays so."""
     size = field.norm(dim=-1, keepdim=True)
     return field / torch.where(size > 0, size, torch.ones_like(size))

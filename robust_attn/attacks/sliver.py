@@ -72,12 +72,11 @@ def best_sliver(
     top = values.topk(min(FINALISTS, values.shape[0])).indices
     finalists = Slivers(screened.source[top], screened.place[top])
     elsewhere = search.best_sources(sketch, finalists.place.expand(tokens.length, *finalists.place.shape))
-    both = Slivers(*(torch.cat(pair) for pair in zip(_parts(finalists), _parts(elsewhere), strict=True)))
+    both = Slivers(torch.cat((finalists.source, elsewhere.source)), torch.cat((finalists.place, elsewhere.place)))
     last, values = search.climbed(search.field, both, SEARCH_STEPS)
     best = int(values.argmax())
-    source, place = int(last.source[best]), last.place[best]
-    mass = float(search.mass(last)[best])
-    return Sliver(int(kept[source]), mass, place, float(values[best]))
+    source = int(kept[last.source[best]])
+    return Sliver(source, float(search.mass(last)[best]), last.place[best], float(values[best]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,9 +176,4 @@ class _Search:
 
     def _home(self, slivers: Slivers) -> TokenMeasure:
         """One atom a candidate, where it comes from."""
-        points = self.tokens.points[slivers.source][:, None]
-        return TokenMeasure.uniform(points)
-
-
-def _parts(slivers: Slivers) -> tuple[Tensor, Tensor]:
-    return slivers.source, slivers.place
+        return TokenMeasure.uniform(self.tokens.points[slivers.source][:, None])

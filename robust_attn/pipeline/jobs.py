@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -39,14 +39,7 @@ class Subject:
 
     def heading(self, sample: int, tokens: int) -> dict[str, Any]:
         """The fields that every record starts with."""
-        return {
-            "model": self.model,
-            "weights": self.weights,
-            "layer": self.layer,
-            "head": self.head,
-            "sample": sample,
-            "tokens": tokens,
-        }
+        return asdict(self) | {"sample": sample, "tokens": tokens}
 
 
 SINGLE_HEAD = Subject("single_head", "given", 0)
