@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from robust_attn.attention.extras import PositionBias, Sinks
 from robust_attn.attention.mask import Mask, Visibility
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rotary import Rotation
@@ -23,9 +24,11 @@ class AttentionLayer:
     """f(X)_i = offset + sum_h W_O^h sum_j P^h_ij W_V^h x_j with P^h_ij proportional to m_j exp(s^h_ij).
 
     The logits are s_ij = scale * <W_Q x_i + b_Q, W_K x_j + b_K>, both sides rotated by position if `rotary` is given;
-    `scale` may have either sign, or be zero.
+    `scale` may have either sign, or be zero. `position_bias` adds a table of numbers by positions to the logits;
+    `sinks` are one more key per head that is no token, so that attention to tokens sums to less than one.
     Heads share keys and values in groups (GQA): head h uses group h // (heads / groups). Biases of the values and of
-    the output projection shift every output by a constant, because attention weights sum to one: that is `offset`.
+    the output projection shift every output by a constant, because attention weights sum to one: that is `offset`
+    (a sink's value is then counted from the bias of the values).
     `input_radius`, if known, is a radius that no input of this layer leaves (the normalisation in front of it).
     """
 
@@ -39,11 +42,16 @@ class AttentionLayer:
     scale: float
     mask: Visibility = Mask.NONE
     rotary: Rotation | None = None
+    position_bias: PositionBias | None = None
+    sinks: Sinks | None = None
     input_radius: float | None = None
 
     def __post_init__(self) -> None:
         if self.heads % self.groups:
             raise ValueError(f"{self.heads} heads cannot share {self.groups} key/value groups evenly")
+        for name, heads in self._extra_heads.items():
+            if heads != self.heads:
+                raise ValueError(f"{name} for {heads} heads do not fit a layer of {self.heads}")
         # Made here and not at first use: inside a torch.func transform the kept copy would belong to the transform.
         _ = self.stacked_projections, self.stacked_output
 
@@ -77,6 +85,24 @@ class AttentionLayer:
         Norms of logits and of their slopes are multiplied by this and never by `scale`, which may be negative.
         """
         return abs(self.scale) * (1.0 if self.rotary is None else self.rotary.stretch**2)
+
+    @property
+    def _extra_heads(self) -> dict[str, int]:
+        """How many heads the extras that there are have been made for."""
+        found = {}
+        if self.position_bias is not None:
+            found["biases by position"] = self.position_bias.table.shape[0]
+        if self.sinks is not None:
+            found["sinks"] = self.sinks.logit.shape[0]
+        return found
+
+    @property
+    def even_slopes(self) -> bool:
+        """Whether a row's logits have one and the same slope in every attended point, and nothing else is attended to.
+
+        Then moving values and moving weights are uncorrelated; rotary positions and sinks undo that.
+        """
+        return self.rotary is None and self.sinks is None
 
     @property
     def heads(self) -> int:
@@ -146,6 +172,8 @@ class AttentionLayer:
             value=self.value[group : group + 1],
             output=self.output[head : head + 1],
             offset=torch.zeros_like(self.offset),
+            position_bias=None if self.position_bias is None else self.position_bias.head(head),
+            sinks=None if self.sinks is None else self.sinks.head(head),
         )
 
     def to(self, dtype: torch.dtype) -> AttentionLayer:
@@ -153,4 +181,5 @@ class AttentionLayer:
         if dtype == self.dtype:
             return self
         names = ("query", "query_bias", "key", "key_bias", "value", "output", "offset")
-        return replace(self, **{name: getattr(self, name).to(dtype) for name in names})
+        extras = [name for name in ("position_bias", "sinks") if getattr(self, name) is not None]
+        return replace(self, **{name: getattr(self, name).to(dtype) for name in (*names, *extras)})
