@@ -53,7 +53,7 @@ class Duplicate(DuplicateSettings, Attack):
         layer, measure = target.layer_for(self.name), target.measure
         if not isinstance(budget, Wasserstein):
             raise UserError(f"Duplicates say what they need in W2: take a Wasserstein budget, not {budget.kind}.")
-        if layer.mask is not Mask.NONE or layer.rotary is not None:
+        if layer.mask is not Mask.NONE or layer.rotary is not None or layer.position_bias is not None:
             raise UserError(
                 "attack=duplicate needs a layer without causal mask and rotary positions: there a token inserted "
                 "twice shifts the positions of those after it."

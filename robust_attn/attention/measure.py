@@ -80,6 +80,14 @@ class TokenMeasure:
         return self.masses > 0
 
     @property
+    def tokens(self) -> Int[Tensor, "*batch"]:
+        """How many positions have mass, per sample: copies of a token count once, padding does not."""
+        present = self.present
+        ordered = torch.where(present, self.positions, torch.iinfo(self.positions.dtype).max).sort(-1).values
+        places = (ordered.diff(dim=-1) != 0).sum(-1) + 1
+        return places - (~present).any(-1).to(places.dtype)
+
+    @property
     def radius(self) -> Float[Tensor, "*batch"]:
         """The largest norm of a token with mass, per sample."""
         norms = self.points.norm(dim=-1)
