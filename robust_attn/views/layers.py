@@ -13,8 +13,27 @@ from robust_attn.types import Covers, Scope, Verdict
 from robust_attn.views import table
 from robust_attn.views.ladder import DECADES_ABOVE, ladder_of, paper_log10
 from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
+<<<<<<< HEAD
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role, positive_line
 from robust_attn.views.table import Fields, Table, constants, counts, numbers, perhaps, table_of, texts, verdicts
+=======
+from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role
+from robust_attn.views.samples import sample_fields
+from robust_attn.views.table import (
+    ROWS_SHOWN,
+    Cell,
+    Fields,
+    Table,
+    between,
+    cells,
+    counts,
+    numbers,
+    perhaps,
+    table_of,
+    texts,
+    verdicts,
+)
+>>>>>>> 21e046501a3e37bf5e618642dee98db9fc4e4787
 from robust_attn.views.words import COVERS, counted, largest
 
 CURVES_SHOWN = 40
@@ -108,7 +127,7 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
     """The promise of every layer, beside its worst sample."""
     attacked = any(check.attacked for check in checks)
     seen: Fields[LayerRow] = (
-        counts("Worst sample", lambda row: row.worst.sample, optional=True),
+        *sample_fields(checks, lambda row: row.worst, "Worst {}", optional=True),
         numbers("Its promise", lambda row: row.worst.certified.output_change, at_most, optional=True),
         numbers("Attack reached", lambda row: row.worst.observed.output_change, at_least),
         numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
@@ -136,6 +155,7 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
 
 def record_table(checks: Sequence[Check], noun: str) -> Table:
     """A line per record, at most so many as a page can hold."""
+    which: Fields[Check] = sample_fields(checks, lambda check: check)
     seen: Fields[Check] = (
         counts("Copies", lambda check: check.copies),
         texts("Attack", lambda check: check.attack),
@@ -145,7 +165,7 @@ def record_table(checks: Sequence[Check], noun: str) -> Table:
     fields: Fields[Check] = (
         counts("Layer", lambda check: check.layer),
         counts("Head", lambda check: check.head, optional=True),
-        counts("Sample", lambda check: check.sample),
+        *which,
         counts("Tokens", lambda check: check.tokens),
         *(seen if any(check.attacked for check in checks) else ()),
         constants("Local Lipschitz", lambda check: check.lipschitz),
@@ -233,8 +253,13 @@ def convergence_panel(
     if not curves:
         return None
     curves.sort(key=lambda curve: -max(y for _, y in curve[1]))
+<<<<<<< HEAD
     drawn = {f"layer {record.layer}, sample {record.sample}": shares for record, shares in curves[:CURVES_SHOWN]}
     best = percent(largest(y for _, shares in curves for _, y in shares))
+=======
+    drawn = {f"layer {check.layer}, {check.named}": shares for check, shares in curves[:CURVES_SHOWN]}
+    best = largest(y for _, shares in curves for _, y in shares)
+>>>>>>> 21e046501a3e37bf5e618642dee98db9fc4e4787
     many = f" The {CURVES_SHOWN} closest of {len(curves)} are drawn." if len(curves) > CURVES_SHOWN else ""
     return Panel(
         name,
