@@ -58,7 +58,7 @@ def load_model(
     if resolved.folder is None:
         module = random_module(spec, sizes or {}, seed=seed, dtype=dtype)
     else:
-        module = pretrained_module(resolved.folder, dtype=dtype, head=name == ANY)
+        module = pretrained_module(resolved.folder, dtype=dtype, spec=spec)
     if tokenizer is None:
         own = None if resolved.folder is None else tokenizer_in(resolved.folder)
         model = checked_model(name, resolved.origin, module, tokenizer=own).on(place)
