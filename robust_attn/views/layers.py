@@ -13,27 +13,9 @@ from robust_attn.types import Covers, Scope, Verdict
 from robust_attn.views import table
 from robust_attn.views.ladder import DECADES_ABOVE, ladder_of, paper_log10
 from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
-<<<<<<< HEAD
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role, positive_line
-from robust_attn.views.table import Fields, Table, constants, counts, numbers, perhaps, table_of, texts, verdicts
-=======
-from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role
 from robust_attn.views.samples import sample_fields
-from robust_attn.views.table import (
-    ROWS_SHOWN,
-    Cell,
-    Fields,
-    Table,
-    between,
-    cells,
-    counts,
-    numbers,
-    perhaps,
-    table_of,
-    texts,
-    verdicts,
-)
->>>>>>> 21e046501a3e37bf5e618642dee98db9fc4e4787
+from robust_attn.views.table import Fields, Table, constants, counts, numbers, perhaps, table_of, texts, verdicts
 from robust_attn.views.words import COVERS, counted, largest
 
 CURVES_SHOWN = 40
@@ -253,13 +235,8 @@ def convergence_panel(
     if not curves:
         return None
     curves.sort(key=lambda curve: -max(y for _, y in curve[1]))
-<<<<<<< HEAD
-    drawn = {f"layer {record.layer}, sample {record.sample}": shares for record, shares in curves[:CURVES_SHOWN]}
+    drawn = {f"layer {record.layer}, {record.named}": shares for record, shares in curves[:CURVES_SHOWN]}
     best = percent(largest(y for _, shares in curves for _, y in shares))
-=======
-    drawn = {f"layer {check.layer}, {check.named}": shares for check, shares in curves[:CURVES_SHOWN]}
-    best = largest(y for _, shares in curves for _, y in shares)
->>>>>>> 21e046501a3e37bf5e618642dee98db9fc4e4787
     many = f" The {CURVES_SHOWN} closest of {len(curves)} are drawn." if len(curves) > CURVES_SHOWN else ""
     return Panel(
         name,
