@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from robust_attn.records.entry import Entry, Json, NotARecordError, fact
 from robust_attn.records.parts import (
@@ -27,6 +27,7 @@ from robust_attn.records.parts import (
 from robust_attn.types import Verdict
 
 SCHEMA = 2
+SomeRecord = TypeVar("SomeRecord", bound="Record")
 KINDS: dict[str, type[Record]] = {}
 """Every kind by its name; a class that is derived from Record and has a kind is one of them."""
 
@@ -41,7 +42,10 @@ class Record(Entry):
     layer: int | None = fact("number of the attention layer, from 0; null for the model as a whole", None)
     head: int | None = fact("number of the head, from 0; null for the whole layer", None)
     sample: int = fact("number of the sample, from 0", 0)
+    row: int | None = fact("number of its row in the data, from 0; null where the data have no rows", None)
+    label: int | str | None = fact("its label in the data, the number of the class that it names", None)
     tokens: int = fact("number of tokens", 0)
+    cut: int | None = fact("tokens that its row had beyond that, cut off at the end; null without rows of text", None)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -51,6 +55,11 @@ class Record(Entry):
     def to_json(self) -> Json:
         """Plain values, with the schema and the kind in front."""
         return {"schema": SCHEMA, "kind": self.kind, **super().to_json()}
+
+    @property
+    def named(self) -> str:
+        """The sample by the row of the data that it is, by its own number where there are no rows."""
+        return f"sample {self.sample}" if self.row is None else f"row {self.row}"
 
     @property
     def stated(self) -> Verdict | None:
@@ -67,6 +76,11 @@ class Record(Entry):
     def unknown_constant(self) -> bool:
         """Whether the record is about a constant that turned out not to be a number."""
         return False
+
+
+def of_kind(records: Iterable[Record], *kinds: type[SomeRecord]) -> list[SomeRecord]:
+    """Those of the records that are of one of these kinds."""
+    return [record for record in records if isinstance(record, kinds)]
 
 
 def record_from(values: object) -> Record:

@@ -134,8 +134,8 @@ def span(values: Sequence[float]) -> str:
 
 def place_of(record: Record) -> str:
     """Where a record was measured."""
-    places = (("layer", record.layer), ("head", record.head), ("sample", record.sample))
-    return ", ".join(f"{name} {place}" for name, place in places if place is not None)
+    places = (("layer", record.layer), ("head", record.head))
+    return ", ".join([*(f"{name} {place}" for name, place in places if place is not None), record.named])
 
 
 def part_of(layer: int | None, head: int | None) -> str:
@@ -149,6 +149,11 @@ def lengths_of(records: Iterable[Record]) -> str:
     if not lengths:
         return "tokens"
     return counted(lengths[0], "token") if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]} tokens"
+
+
+def nothing_new(count: int, total: int) -> str:
+    """That so many promises are no better than the trivial limit."""
+    return "none says anything new" if count == total else "some say nothing new"
 
 
 def duration(seconds: float | None) -> str:
