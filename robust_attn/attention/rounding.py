@@ -90,7 +90,7 @@ def _normed(
         return weight, largest
     if norm.across:
         weight, largest = (field.norm(dim=-1, keepdim=True).expand(field.shape) for field in (weight, largest))
-    unit = torch.finfo(raw.dtype).eps * (2 * norm.coordinates + 20)
+    unit = torch.finfo(raw.dtype).eps * (measure.width + 2 * norm.coordinates + 20)
     length = norm.squares(raw)[..., 0].sqrt()
     length = torch.where(measure.present[..., None, :], length, torch.inf).amin(-1)
     repeats = (weight.shape[-1] // norm.gain.shape[0]) if not norm.across else weight.shape[-1]

@@ -27,6 +27,7 @@ class NormEvent:
 
     order: int
     module: nn.Module
+    given: Tensor
     made: Tensor
 
 

@@ -93,10 +93,10 @@ class Watch:
         """Writes down that a module which is called attention ran."""
         self.attentions[id(module)] = module
 
-    def norm_ran(self, module: nn.Module, _args: tuple[Any, ...], made: Any) -> None:
+    def norm_ran(self, module: nn.Module, args: tuple[Any, ...], made: Any) -> None:
         """Writes a norm down."""
-        if isinstance(made, Tensor):
-            self.norms.append(NormEvent(next(self.orders), module, made))
+        if args and isinstance(args[0], Tensor) and isinstance(made, Tensor):
+            self.norms.append(NormEvent(next(self.orders), module, args[0], made))
 
 
 def run_watched(module: nn.Module, run: Run, watch: Watch) -> None:
