@@ -121,6 +121,8 @@ def _same_everywhere(raw: Tensor) -> bool:
 def by_tokens(field: Tensor, shape: torch.Size) -> Shaped[Tensor, "samples n features"] | None:
     """A field over samples, tokens and whatever there is, with all the rest as features."""
     samples, length = shape[0], shape[-2]
+    if field.ndim == 3 and field.shape[0] == samples * length:  # tokens of all samples in one axis
+        field = field.unflatten(0, (samples, length))
     if field.ndim < 3 or field.shape[0] != samples:
         return None
     if field.shape[1] == length:
@@ -153,7 +155,7 @@ def _recipes(module: nn.Module) -> Iterator[NormRecipe]:
     stored = getattr(norm, "weight", None)
     found = [float(getattr(norm, name)) for name in EPSILONS if isinstance(getattr(norm, name, None), float)]
     gains = [(0.0, False)] if stored is None else [(0.0, True), (1.0, True), (0.0, False)]
-    for eps in found or [torch.finfo(torch.float64).eps, 1e-6, 1e-5]:
+    for eps in dict.fromkeys((*found, torch.finfo(torch.float64).eps, 1e-6, 1e-5)):
         for more, weighted in gains:
             for centred in (False, True):
                 yield NormRecipe(module, more, weighted, centred, eps)

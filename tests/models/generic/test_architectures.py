@@ -18,7 +18,7 @@ SAMPLE = {
     **dict.fromkeys(("qwen3", "gpt_oss", "t5"), SUPPORTED),
     "bloom": str(Reason.BYPASS),
 }
-AT_LEAST = 200
+AT_LEAST = 260
 EVERY_TYPE = "ROBUST_ATTN_EVERY_TYPE"
 
 

@@ -8,6 +8,7 @@ import torch
 import robust_attn as ra
 from robust_attn.certificates.layer import verdict
 from robust_attn.models.generic import extract
+from robust_attn.models.generic.watching import pools_tokens
 from tests.cases import generator
 from tests.models.small import SHARED, TEXT, drawn, library
 
@@ -90,3 +91,20 @@ def test_a_sink_counts_from_the_bias_of_the_values():
     own = module.model.layers[0].self_attn
     assert torch.equal(layer.sinks.logit, own.sinks)
     assert torch.equal(layer.sinks.value, -own.v_proj.bias.view(2, -1).repeat_interleave(2, dim=0))
+
+
+@pytest.mark.parametrize(
+    ("query", "keys", "pools"),
+    [((2, 1, 8), (2, 5, 8), True), ((2, 5, 8), (2, 5, 8), False), ((2, 3, 8), (2, 5, 8), False)],
+)
+def test_one_query_of_its_own_is_told_from_self_attention(query, keys, pools):
+    module = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    assert pools_tokens(module, (torch.zeros(query), torch.zeros(keys)), None) is pools
+
+
+def test_a_head_that_makes_one_vector_of_all_tokens_pools_and_a_layer_does_not():
+    module, tokens = torch.nn.Identity(), torch.zeros(2, 5, 8)
+    assert pools_tokens(module, (tokens,), torch.zeros(2, 8))
+    assert pools_tokens(module, (tokens,), (torch.zeros(2, 1, 8), None))
+    assert not pools_tokens(module, (tokens,), (tokens, None))
+    assert not pools_tokens(module, (tokens[:, :1],), torch.zeros(2, 8))
