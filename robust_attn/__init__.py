@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from robust_attn.attacks.worst_case import WorstCaseSearch as WorstCaseSearch
     from robust_attn.attention.extras import PositionBias as PositionBias
     from robust_attn.attention.extras import Sinks as Sinks
+    from robust_attn.attention.head_norm import HeadNorm as HeadNorm
     from robust_attn.attention.layer import AttentionLayer as AttentionLayer
     from robust_attn.attention.mask import Mask as Mask
     from robust_attn.attention.mask import Window as Window
@@ -72,6 +73,7 @@ _HOMES = {
     "RotaryTable": "attention.rotary",
     "PositionBias": "attention.extras",
     "Sinks": "attention.extras",
+    "HeadNorm": "attention.head_norm",
     "Wasserstein": "budget",
     "Frobenius": "budget",
     "PerToken": "budget",

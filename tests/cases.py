@@ -1,11 +1,13 @@
 """Layers and measures of every kind the operator knows: masks, biases, shared heads, rotation, masses, padding."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from robust_attn.attention.extras import PositionBias, Sinks
+from robust_attn.attention.head_norm import HeadNorm
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask, Window
 from robust_attn.attention.measure import TokenMeasure
@@ -25,11 +27,13 @@ class Case:
     masses: str = "uniform"
     position_bias: bool = False
     sinks: bool = False
+    norm: str = "none"
 
     def __str__(self) -> str:
         words = [str(self.mask), f"{self.groups}groups", self.masses]
         words += ["rotary"] * self.rotary + ["bias"] * self.bias
-        return "-".join(words + ["table"] * self.position_bias + ["sinks"] * self.sinks)
+        words += ["table"] * self.position_bias + ["sinks"] * self.sinks
+        return "-".join(words + [f"{self.norm}_norm"] * (self.norm != "none"))
 
 
 def _case(first: int, second: int, third: int) -> Case:
@@ -57,7 +61,12 @@ ADDED_CASES = [
 ]
 """What is added to logits, in place of the factor of groups: a sink or none, a bias by positions where there is none
 and beside half of the sinks."""
-EVERY_CASE = MORE_CASES + ADDED_CASES
+NORMS = ("head", "late", "across", "query")
+NORM_CASES = [
+    replace(case, norm=NORMS[(index + index // 4) % 4], sinks=index in (2, 5)) for index, case in enumerate(CASES)
+]
+"""Norms of queries and keys: of every head before or after the rotation, of all heads together, of queries alone."""
+EVERY_CASE = MORE_CASES + ADDED_CASES + NORM_CASES
 
 
 def generator(seed: int) -> torch.Generator:
@@ -85,7 +94,16 @@ def random_layer(
         rotary=Rotary(torch.tensor([1.0, 0.3])) if case.rotary else None,
         position_bias=PositionBias(2 * normal(heads, 8, 8)) if case.position_bias else None,
         sinks=Sinks(2 * normal(heads), normal(heads, value_width) * case.bias) if case.sinks else None,
+        query_norm=head_norm(case, heads, normal) if case.norm != "none" else None,
+        key_norm=head_norm(case, case.groups, normal) if case.norm not in ("none", "query") else None,
     )
+
+
+def head_norm(case: Case, blocks: int, normal: Callable[..., Tensor]) -> HeadNorm:
+    """Gains around one, a shift with the biases, and an epsilon that matters in half of the cases."""
+    gain, shift = 1 + normal(blocks, 4) / 2, normal(blocks, 4) * case.bias
+    eps = 0.05 if case.mask is Mask.NONE else 1e-6
+    return HeadNorm(gain, shift, eps, across=case.norm == "across", after_rotation=case.norm == "late")
 
 
 def windowed(layer: AttentionLayer, case: Case, g: torch.Generator) -> AttentionLayer:

@@ -18,7 +18,7 @@ def met(cases: list[Case], *names: str) -> Counter[tuple[object, ...]]:
 
 
 def test_every_property_of_a_case_is_a_factor():
-    assert {field.name for field in fields(Case)} == {*VALUES, "position_bias", "sinks"}
+    assert {field.name for field in fields(Case)} == {*VALUES, "position_bias", "sinks", "norm"}
     assert CASES[0] == Case()
 
 

@@ -12,13 +12,14 @@ size of the logits, because a row is divided by its own sum.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from robust_attn.attention.head_norm import HeadNorm
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import log_weight, visible
 from robust_attn.attention.measure import TokenMeasure
@@ -32,11 +33,16 @@ KEPT_ELEMENTS = 2**25
 
 @dataclass(frozen=True, eq=False)
 class Projections:
-    """Queries, keys and values of every head (keys and values repeated over the heads of their group)."""
+    """Queries, keys and values of every head (keys and values repeated over the heads of their group).
+
+    `raw_q` and `raw_k` are what norms of queries and keys were given, by heads and by groups; None without such a norm.
+    """
 
     q: Float[Tensor, "*batch heads n width"]
     k: Float[Tensor, "*batch heads n width"]
     v: Float[Tensor, "*batch heads n value_width"]
+    raw_q: Float[Tensor, "*batch heads n width"] | None = None
+    raw_k: Float[Tensor, "*batch groups n width"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +123,7 @@ class LayerJacobian(Jacobian):
     def jvp(self, tangent: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n out"]:
         """How the output moves when the points move by `tangent`."""
         parts = self.projections
-        moved = project_tangent(self.layer, self.measure, tangent)
+        moved = project_tangent(self.layer, self.measure, tangent, parts)
         left = torch.cat((moved.q, parts.q), dim=-1) * self.layer.scale
         right = torch.cat((parts.k, moved.k), dim=-1).transpose(-1, -2)
         pieces = []
@@ -142,7 +148,8 @@ class LayerJacobian(Jacobian):
             dk += slope.transpose(-1, -2) @ parts.q[..., rows, :]
             dv += attention.transpose(-1, -2) @ here
         scale = self.layer.scale
-        return pull_projections(self.layer, self.measure, Projections(torch.cat(dq, dim=-2) * scale, dk * scale, dv))
+        gradient = Projections(torch.cat(dq, dim=-2) * scale, dk * scale, dv)
+        return pull_projections(self.layer, self.measure, gradient, parts)
 
 
 def row_blocks(parts: Projections, block: int | None) -> Iterator[slice]:
@@ -157,47 +164,55 @@ def row_blocks(parts: Projections, block: int | None) -> Iterator[slice]:
 def project(layer: AttentionLayer, measure: TokenMeasure) -> Projections:
     """Queries, keys (rotated where the layer is rotary) and values of the measure's points."""
     q, k, v = _linear(layer, measure.points)
-    return _arrange(layer, measure, q + layer.query_bias[:, None, :], k + layer.key_bias[:, None, :], v)
+    q, raw_q = _placed(layer, layer.query_norm, q + layer.query_bias[:, None, :], measure.positions)
+    k, raw_k = _placed(layer, layer.key_norm, k + layer.key_bias[:, None, :], measure.positions)
+    return Projections(q, _repeated(layer, k), _repeated(layer, v), raw_q, raw_k)
 
 
-def project_tangent(layer: AttentionLayer, measure: TokenMeasure, tangent: Float[Tensor, "*batch n d"]) -> Projections:
-    """How queries, keys and values move with the points: the same projections without biases."""
-    return _arrange(layer, measure, *_linear(layer, tangent))
+def project_tangent(
+    layer: AttentionLayer, measure: TokenMeasure, tangent: Float[Tensor, "*batch n d"], at: Projections
+) -> Projections:
+    """How queries, keys and values move with the points, from where they are `at`."""
+    dq, dk, dv = _linear(layer, tangent)
+    dq = _pushed(layer, layer.query_norm, dq, measure.positions, at.raw_q)
+    dk = _pushed(layer, layer.key_norm, dk, measure.positions, at.raw_k)
+    return Projections(dq, _repeated(layer, dk), _repeated(layer, dv))
 
 
 def project_queries(
-    layer: AttentionLayer, measure: TokenMeasure, tangent: Float[Tensor, "*batch n d"]
+    layer: AttentionLayer, measure: TokenMeasure, tangent: Float[Tensor, "*batch n d"], at: Projections
 ) -> Float[Tensor, "*batch heads n width"]:
     """How the queries alone move with the points."""
     dq = (tangent @ layer.query.flatten(0, 1).T).unflatten(-1, (layer.heads, -1)).transpose(-2, -3)
-    return dq if layer.rotary is None else layer.rotary.rotate(dq, measure.positions)
+    return _pushed(layer, layer.query_norm, dq, measure.positions, at.raw_q)
 
 
 def pull_queries(
-    layer: AttentionLayer, measure: TokenMeasure, cotangent: Float[Tensor, "*batch heads n width"]
+    layer: AttentionLayer, measure: TokenMeasure, cotangent: Float[Tensor, "*batch heads n width"], at: Projections
 ) -> Float[Tensor, "*batch n d"]:
     """The transpose of `project_queries`."""
-    dq = cotangent if layer.rotary is None else layer.rotary.rotate_back(cotangent, measure.positions)
+    dq = _pulled(layer, layer.query_norm, cotangent, measure.positions, at.raw_q)
     return dq.transpose(-2, -3).flatten(-2) @ layer.query.flatten(0, 1)
 
 
 def pull_keys(
     layer: AttentionLayer, positions: Int[Tensor, "*batch n"], cotangent: Float[Tensor, "*batch heads n width"]
 ) -> Float[Tensor, "*batch heads n d"]:
-    """The transpose of each head's keys by itself, not summed over heads: where a token draws what looks that way."""
+    """The transpose of each head's keys by itself, not summed over heads: where a token draws what looks that way.
+
+    A norm of the keys is left out: up to its gain it keeps the direction of a key.
+    """
     dk = cotangent if layer.rotary is None else layer.rotary.rotate_back(cotangent, positions)
     return dk @ layer.key[layer.head_groups]
 
 
 def pull_projections(
-    layer: AttentionLayer, measure: TokenMeasure, cotangent: Projections
+    layer: AttentionLayer, measure: TokenMeasure, cotangent: Projections, at: Projections
 ) -> Float[Tensor, "*batch n d"]:
     """The transpose of `project_tangent`: gradients of queries, keys and values, as one gradient of the points."""
-    dq = cotangent.q
-    dk, dv = _sum_groups(layer, cotangent.k), _sum_groups(layer, cotangent.v)
-    if layer.rotary is not None:
-        dq = layer.rotary.rotate_back(dq, measure.positions)
-        dk = layer.rotary.rotate_back(dk, measure.positions)
+    dv = _sum_groups(layer, cotangent.v)
+    dq = _pulled(layer, layer.query_norm, cotangent.q, measure.positions, at.raw_q)
+    dk = _pulled(layer, layer.key_norm, _sum_groups(layer, cotangent.k), measure.positions, at.raw_k)
     gradient = torch.cat([part.transpose(-2, -3).flatten(-2) for part in (dq, dk, dv)], dim=-1)
     return gradient @ layer.stacked_projections
 
@@ -214,13 +229,72 @@ def _linear(layer: AttentionLayer, points: Float[Tensor, "*batch n d"]) -> tuple
     return q, k, v
 
 
-def _arrange(layer: AttentionLayer, measure: TokenMeasure, q: Tensor, k: Tensor, v: Tensor) -> Projections:
+def _placed(
+    layer: AttentionLayer, norm: HeadNorm | None, raw: Tensor, positions: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Projections of one side turned and normalised, and what the norm was given."""
+    if norm is None or norm.after_rotation:
+        turned = raw if layer.rotary is None else layer.rotary.rotate(raw, positions)
+        return (turned, None) if norm is None else (norm(turned), turned)
+    normed = norm(raw)
+    return (normed if layer.rotary is None else layer.rotary.rotate(normed, positions)), raw
+
+
+def _pushed(
+    layer: AttentionLayer, norm: HeadNorm | None, tangent: Tensor, positions: Tensor, raw: Tensor | None
+) -> Tensor:
+    """The derivative of `_placed`, where the norm was given `raw`."""
+    late = norm is not None and norm.after_rotation
+    if norm is not None and raw is not None and not late:
+        tangent = norm.push(raw, tangent)
     if layer.rotary is not None:
-        q, k = layer.rotary.rotate(q, measure.positions), layer.rotary.rotate(k, measure.positions)
+        tangent = layer.rotary.rotate(tangent, positions)
+    return norm.push(raw, tangent) if norm is not None and raw is not None and late else tangent
+
+
+def _pulled(
+    layer: AttentionLayer, norm: HeadNorm | None, cotangent: Tensor, positions: Tensor, raw: Tensor | None
+) -> Tensor:
+    """The transpose of `_pushed`."""
+    late = norm is not None and norm.after_rotation
+    if norm is not None and raw is not None and late:
+        cotangent = norm.pull(raw, cotangent)
+    if layer.rotary is not None:
+        cotangent = layer.rotary.rotate_back(cotangent, positions)
+    return norm.pull(raw, cotangent) if norm is not None and raw is not None and not late else cotangent
+
+
+def pull_each(
+    layer: AttentionLayer,
+    norm: HeadNorm | None,
+    cotangent: Float[Tensor, "heads n width"],
+    positions: Int[Tensor, "n"],
+    raw: Float[Tensor, "blocks n width"] | None,
+    *,
+    weights: Float[Tensor, "heads width c"],
+) -> Float[Tensor, "heads n c"]:
+    """Gradients of queries or keys of every head by itself, pulled back through norm, rotation and `weights`.
+
+    `weights` are those of a head's own block; a norm across heads takes those of the others along.
+    """
+    if norm is None or raw is None or not norm.across:
+        if norm is not None and raw is not None:
+            repeats = layer.heads // len(raw)
+            raw, gain, shift = (field.repeat_interleave(repeats, dim=0) for field in (raw, norm.gain, norm.shift))
+            norm = replace(norm, gain=gain, shift=shift)
+        return _pulled(layer, norm, cotangent, positions, raw) @ weights
+    repeats, found = layer.heads // len(raw), []
+    for head in range(layer.heads):
+        alone = torch.zeros_like(raw)
+        alone[head // repeats] = cotangent[head]
+        found.append((_pulled(layer, norm, alone, positions, raw) @ weights[::repeats]).sum(0))
+    return torch.stack(found)
+
+
+def _repeated(layer: AttentionLayer, field: Tensor) -> Tensor:
+    """What groups have, for every head."""
     repeats = layer.heads // layer.groups
-    if repeats > 1:
-        k, v = k.repeat_interleave(repeats, dim=-3), v.repeat_interleave(repeats, dim=-3)
-    return Projections(q, k, v)
+    return field.repeat_interleave(repeats, dim=-3) if repeats > 1 else field
 
 
 def _sum_groups(layer: AttentionLayer, field: Float[Tensor, "*batch heads n width"]) -> Tensor:

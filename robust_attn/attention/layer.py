@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.extras import PositionBias, Sinks
+from robust_attn.attention.head_norm import HeadNorm
 from robust_attn.attention.mask import Mask, Visibility
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.places import able
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from robust_attn.attention.jacobian import LayerJacobian
 
 WEIGHTS = ("query", "query_bias", "key", "key_bias", "value", "output", "offset")
-EXTRAS = ("position_bias", "sinks")
+EXTRAS = ("position_bias", "sinks", "query_norm", "key_norm")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class AttentionLayer:
     The logits are s_ij = scale * <W_Q x_i + b_Q, W_K x_j + b_K>, both sides rotated by position if `rotary` is given;
     `scale` may have either sign, or be zero. `position_bias` adds a table of numbers by positions to the logits;
     `sinks` are one more key per head that is no token, so that attention to tokens sums to less than one.
+    `query_norm` and `key_norm` normalise W_Q x_i + b_Q and W_K x_j + b_K.
     Heads share keys and values in groups (GQA): head h uses group h // (heads / groups). Biases of the values and of
     the output projection shift every output by a constant, because attention weights sum to one: that is `offset`
     (a sink's value is then counted from the bias of the values).
@@ -48,14 +50,16 @@ class AttentionLayer:
     rotary: Rotation | None = None
     position_bias: PositionBias | None = None
     sinks: Sinks | None = None
+    query_norm: HeadNorm | None = None
+    key_norm: HeadNorm | None = None
     input_radius: float | None = None
 
     def __post_init__(self) -> None:
         if self.heads % self.groups:
             raise ValueError(f"{self.heads} heads cannot share {self.groups} key/value groups evenly")
-        for name, heads in self._extra_heads.items():
-            if heads != self.heads:
-                raise ValueError(f"{name} for {heads} heads do not fit a layer of {self.heads}")
+        for name, (heads, expected) in self._extra_heads.items():
+            if heads != expected:
+                raise ValueError(f"{name} for {heads} heads do not fit a layer of {expected}")
         # Made here and not at first use: inside a torch.func transform the kept copy would belong to the transform.
         _ = self.stacked_projections, self.stacked_output
 
@@ -91,22 +95,31 @@ class AttentionLayer:
         return abs(self.scale) * (1.0 if self.rotary is None else self.rotary.stretch**2)
 
     @property
-    def _extra_heads(self) -> dict[str, int]:
-        """How many heads the extras that there are have been made for."""
+    def _extra_heads(self) -> dict[str, tuple[int, int]]:
+        """How many heads the extras that there are have been made for, and how many there are."""
         found = {}
         if self.position_bias is not None:
-            found["biases by position"] = self.position_bias.table.shape[0]
+            found["biases by position"] = self.position_bias.table.shape[0], self.heads
         if self.sinks is not None:
-            found["sinks"] = self.sinks.logit.shape[0]
+            found["sinks"] = self.sinks.logit.shape[0], self.heads
+        if self.query_norm is not None:
+            found["norms of queries"] = self.query_norm.gain.shape[0], self.heads
+        if self.key_norm is not None:
+            found["norms of keys"] = self.key_norm.gain.shape[0], self.groups
         return found
+
+    @property
+    def normed(self) -> bool:
+        """Whether queries or keys are normalised: then logits are no bilinear form of the tokens."""
+        return self.query_norm is not None or self.key_norm is not None
 
     @property
     def even_slopes(self) -> bool:
         """Whether a row's logits have one and the same slope in every attended point, and nothing else is attended to.
 
-        Then moving values and moving weights are uncorrelated; rotary positions and sinks undo that.
+        Then moving values and moving weights are uncorrelated; rotary positions, sinks and norms undo that.
         """
-        return self.rotary is None and self.sinks is None
+        return self.rotary is None and self.sinks is None and not self.normed
 
     @property
     def heads(self) -> int:
@@ -165,8 +178,14 @@ class AttentionLayer:
         return LayerJacobian.at(self, measure)
 
     def head(self, head: int) -> AttentionLayer:
-        """Head `head` alone, with its own columns of the output projection and no offset."""
+        """Head `head` alone, with its own columns of the output projection and no offset.
+
+        Where a norm goes across heads the others stay, with outputs of zero: what they project is normalised with it.
+        """
         group = self.group_of(head)
+        if any(norm is not None and norm.across for norm in (self.query_norm, self.key_norm)):
+            own = (torch.arange(self.heads, device=self.output.device) == head)[:, None, None]
+            return replace(self, output=self.output * own, offset=torch.zeros_like(self.offset))
         return replace(
             self,
             query=self.query[head : head + 1],
@@ -178,6 +197,8 @@ class AttentionLayer:
             offset=torch.zeros_like(self.offset),
             position_bias=None if self.position_bias is None else self.position_bias.head(head),
             sinks=None if self.sinks is None else self.sinks.head(head),
+            query_norm=None if self.query_norm is None else self.query_norm.head(head),
+            key_norm=None if self.key_norm is None else self.key_norm.head(group),
         )
 
     @property

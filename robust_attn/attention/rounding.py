@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from robust_attn.attention.head_norm import CURVATURE, HeadNorm
+from robust_attn.attention.jacobian import project
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 
@@ -30,10 +32,12 @@ class Sizes:
     """Norms of what a head computes with, per sample and head: Frobenius norms of weights, and of what they make.
 
     `logit` is the largest |s_ij| that the norms allow, `queries`, `keys`, `values` the largest |q_i|, |k_j|, |v_j|.
+    Where queries or keys are normalised, `query` and `key` are those of the derivative, and of what errs in it
+    (docs/proofs/rounding.md#norms-of-queries-and-keys).
     """
 
-    query: Float[Tensor, "heads"]
-    key: Float[Tensor, "heads"]
+    query: Float[Tensor, "*some heads"]
+    key: Float[Tensor, "*other heads"]
     value: Float[Tensor, "heads"]
     output: Float[Tensor, "heads"]
     scale: float
@@ -48,14 +52,20 @@ class Sizes:
         query, key, value = (
             weights.norm(dim=(-2, -1)) for weights in (layer.query, layer.key[groups], layer.value[groups])
         )
+        queries = query * radius + layer.query_bias.norm(dim=-1)
+        keys = key * radius + layer.key_bias[groups].norm(dim=-1)
+        if layer.normed:
+            parts = project(layer, measure)
+            query, queries = _normed(layer.query_norm, parts.raw_q, measure, query, queries)
+            key, keys = _normed(layer.key_norm, parts.raw_k, measure, key, keys)
         return cls(
             query=query,
             key=key,
             value=value,
             output=layer.output.norm(dim=(-2, -1)),
             scale=layer.logit_scale,
-            queries=query * radius + layer.query_bias.norm(dim=-1),
-            keys=key * radius + layer.key_bias[groups].norm(dim=-1),
+            queries=queries,
+            keys=keys,
             values=_values(layer, value * radius),
         )
 
@@ -63,6 +73,35 @@ class Sizes:
     def logit(self) -> Float[Tensor, "*batch heads"]:
         """What no logit exceeds."""
         return self.scale * self.queries * self.keys
+
+
+def _normed(
+    norm: HeadNorm | None,
+    raw: Float[Tensor, "*batch blocks n width"] | None,
+    measure: TokenMeasure,
+    weight: Float[Tensor, "heads"],
+    largest: Float[Tensor, "*batch heads"],
+) -> tuple[Tensor, Tensor]:
+    """The sizes of one side with its norm: of the derivative and its own sensitivity, and of what comes out.
+
+    From those of the projection, |W| and the largest |z|; where the norm goes across heads all of them count.
+    """
+    if norm is None or raw is None:
+        return weight, largest
+    if norm.across:
+        weight, largest = (field.norm(dim=-1, keepdim=True).expand(field.shape) for field in (weight, largest))
+    unit = torch.finfo(raw.dtype).eps * (measure.width + 2 * norm.coordinates + 20)
+    length = norm.squares(raw)[..., 0].sqrt()
+    length = torch.where(measure.present[..., None, :], length, torch.inf).amin(-1)
+    repeats = (weight.shape[-1] // norm.gain.shape[0]) if not norm.across else weight.shape[-1]
+    length = length.repeat_interleave(repeats, dim=-1)
+    gain, shift = (
+        field.repeat_interleave(weight.shape[-1] // norm.gain.shape[0])
+        for field in (norm.largest_gain, norm.shift.norm(dim=-1))
+    )
+    root = norm.root((length - unit * largest).clamp_min(0.0).square())
+    ratio = largest / (math.sqrt(norm.coordinates) * root)
+    return gain * weight / root * (1 + CURVATURE * ratio), gain * largest / root + shift
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +137,8 @@ def rounding_at(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = U
     return Rounding(
         logit=logit_error(layer, measure, unit=unit) + softmax,
         value=unit * (n + d + (out + 2) * values + 20) * sizes.output * sizes.values,
-        query_slope=unit * (n + (d + 2) * (k + 2) + 20) * sizes.scale * sizes.query * sizes.keys,
-        key_slope=unit * (2 * d + k + 20) * sizes.scale * sizes.key * sizes.queries,
+        query_slope=unit * (n + (d + 2) * (k + 2) + 20 + _norm_terms(layer)) * sizes.scale * sizes.query * sizes.keys,
+        key_slope=unit * (2 * d + k + 20 + _norm_terms(layer)) * sizes.scale * sizes.key * sizes.queries,
     )
 
 
@@ -108,8 +147,13 @@ def logit_error(
 ) -> Float[Tensor, "*batch heads"]:
     """How far rounding in the layer's own precision may take any logit of a head from the exact one."""
     unit = torch.finfo(layer.dtype).eps if unit is None else unit
-    inner = (2 * layer.width + 2 * layer.query.shape[1] + 10) * Sizes.of(layer, measure).logit
+    inner = (2 * layer.width + 2 * layer.query.shape[1] + 10 + _norm_terms(layer)) * Sizes.of(layer, measure).logit
     return unit * (inner + 4 * _added_size(layer, measure))
+
+
+def _norm_terms(layer: AttentionLayer) -> int:
+    """Roundings that norms of queries and keys add, in units of what comes out of them."""
+    return sum(2 * norm.coordinates + 20 for norm in (layer.query_norm, layer.key_norm) if norm is not None)
 
 
 def _added_size(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "heads"]:
@@ -166,6 +210,8 @@ def within_range(
 def _extras(layer: AttentionLayer) -> list[Tensor]:
     """Every number of the layer's bias by positions and of its sinks."""
     found = [] if layer.position_bias is None else [layer.position_bias.table.flatten()]
+    norms = [norm for norm in (layer.query_norm, layer.key_norm) if norm is not None]
+    found += [field.flatten() for norm in norms for field in (norm.gain, norm.shift)]
     return found if layer.sinks is None else [*found, layer.sinks.logit, layer.sinks.value.flatten()]
 
 

@@ -15,10 +15,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.attention.rounding import UNIT
+from robust_attn.bounds.bent import Bend, Bent
 from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, third_keys, third_own
-from robust_attn.bounds.interval import MARGIN, Ball, ball_of, inflated
+from robust_attn.bounds.interval import MARGIN, Ball, Inflated, ball_of, inflated
 from robust_attn.bounds.rows import RowBlock, row_blocks
 from robust_attn.bounds.slopes import Slopes, block_slope, column_slope, slopes_on
 from robust_attn.budget import Budget
@@ -61,13 +62,30 @@ def ball_norms(
     layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budgets: Sequence[Budget], *, unit: float = UNIT
 ) -> tuple[BallNorms, ...]:
     """All bounds on the ball of each budget around a batched measure, in float64; the rows are looked at once."""
+    if layer.normed and len(measure.points) > 1:
+        return _sample_by_sample(layer, norms, measure, budgets, unit)
     balls = [ball_of(measure, budget) for budget in budgets]
     blocks: list[list[_Terms]] = [[] for _ in balls]
-    for rows in row_blocks(layer, measure, unit=unit):
+    bent = Bent.of(layer, measure, unit=unit) if layer.normed else None
+    for rows in row_blocks(layer, measure, bent=bent, unit=unit):
         for ball, found in zip(balls, blocks, strict=True):
             keys = ball if layer.sinks is None else ball.with_sink
-            found.append(_first_keys(_terms(norms, keys, layer.even_slopes, rows), measure.length))
+            bend = None if bent is None else bent.on(ball.reach, rows.rows, sink=layer.sinks is not None)
+            found.append(_first_keys(_terms(norms, keys, layer.even_slopes, rows, bend), measure.length))
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
+
+
+def _sample_by_sample(
+    layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budgets: Sequence[Budget], unit: float
+) -> tuple[BallNorms, ...]:
+    """Where the norms of heads on a ball depend on its tokens, so that no sample depends on those beside it."""
+    alone = [stack([measure.sample(index)]) for index in range(len(measure.points))]
+    each = [ball_norms(layer, norms, one, budgets, unit=unit) for one in alone]
+    names = [field.name for field in fields(BallNorms)]
+    return tuple(
+        BallNorms(**{name: torch.cat([getattr(found, name) for found in samples]) for name in names})
+        for samples in zip(*each, strict=True)
+    )
 
 
 def _concatenated(blocks: Sequence[Fields]) -> Fields:
@@ -111,9 +129,10 @@ def _largest_column(matrix: Float[Tensor, "*batch n m"]) -> Float[Tensor, "*batc
     return matrix.norm(dim=-2).amax(-1)
 
 
-def _terms(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock) -> _Terms:
+def _terms(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock, bend: Bend | None) -> _Terms:
     """One block of rows: bounds of the derivative, of the second derivative and of the hull."""
-    at, centre = inflated(norms, ball, data), inflated(norms, ball.centre, data)
+    norms = norms if bend is None else bend.norms(norms)
+    at, centre = inflated(norms, ball, data, bend), inflated(norms, ball.centre, data)
     keys = key_form(norms, ball, data, at, at.variance)
     thirds = key_form(norms, ball, data, at, third_keys(at, ball.inverse[..., None, None, :]))
     cross_rows, cross_matrix = cross_terms(norms, ball, at, keys)
@@ -122,12 +141,17 @@ def _terms(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock) -> _
     return _Terms(
         centre=replace(centre_slopes, queries=torch.minimum(centre_slopes.queries, data.query_block)),
         slopes=slopes,
-        pair_matrix=moving_values(norms, at, keys) + thirds,
-        own_rows=third_own(at).sum(-2),
+        pair_matrix=moving_values(norms, at, keys) + thirds + _bent_pairs(at, bend),
+        own_rows=(third_own(at) + (0.0 if bend is None else bend.own * at.value_deviation)).sum(-2),
         cross_rows=cross_rows,
         cross_matrix=cross_matrix,
         hull_rows=_hull_rows(norms, ball, data),
     )
+
+
+def _bent_pairs(at: Inflated, bend: Bend | None) -> Tensor | float:
+    """|Cov(u, d^2 s / dx_j^2)| per |d_j|^2, all heads."""
+    return 0.0 if bend is None else (at.ceiling * at.value_distance * bend.pair).sum(-3)
 
 
 def _hull_rows(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, "*batch rows"]:

@@ -39,7 +39,7 @@ def comparator_bounds(
     layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Budget
 ) -> tuple[Bound, ...]:
     """Every comparator for one sample, in float64."""
-    if layer.sinks is not None:
+    if layer.sinks is not None or layer.normed:
         scopes = {
             "yudin": Scope.LOCAL,
             "nair": Scope.LOCAL,
@@ -48,7 +48,9 @@ def comparator_bounds(
             "ibp": Scope.BALL,
         }
         return tuple(
-            not_applicable(f"comparator.{name}", "it is stated without attention sinks", scope, comparator=True)
+            not_applicable(
+                f"comparator.{name}", "it is stated without sinks and norms of queries and keys", scope, comparator=True
+            )
             for name, scope in scopes.items()
         )
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)

@@ -73,6 +73,8 @@ def key_form(
     moves by at most |A_h| times the reach of i, which adds to the square root, as does what rounding may have taken.
     """
     apart = (weights * at.key_slope**2).sum(-3)
+    if data.key_gram is None:
+        return apart * MARGIN
     root = weights.sqrt().movedim(-3, -1)
     joint = covariance_norm_upper(root[..., :, None] * data.key_gram * root[..., None, :]).sqrt()
     own = ball.reach[..., None, data.rows, None]

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import UNIT
+from robust_attn.bounds.bent import Bend
 from robust_attn.bounds.rows import RowBlock
 from robust_attn.budget import Budget
 from robust_attn.spectral.norms import HeadNorms
@@ -73,7 +74,9 @@ def ball_of(measure: TokenMeasure, budget: Budget) -> Ball:
     return Ball(budget.hilbert_radius(measure), weights, inverse, budget.reach(measure).double())
 
 
-def _logit_shift(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, "*batch heads rows n"]:
+def _logit_shift(
+    norms: HeadNorms, ball: Ball, data: RowBlock, bend: Bend | None
+) -> Float[Tensor, "*batch heads rows keys"]:
     """How far logit (i, j) can move, up to what is common to a row: |g_ij d_j + y_ij d_i + d_i A d_j| on the ball.
 
     From the logit as computed: what rounding may have done to it is a part of the way.
@@ -87,7 +90,8 @@ def _logit_shift(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, 
     alone = g * reach + b * own_reach + interaction * reach * own_reach
     index = torch.arange(alone.shape[-1], device=alone.device)
     same = index[data.rows, None] == index[None, :]
-    return torch.where(same, alone, torch.minimum(pair, alone)) + data.logit_error[..., None, None]
+    shift = torch.where(same, alone, torch.minimum(pair, alone)) + data.logit_error[..., None, None]
+    return shift if bend is None else shift + bend.logit_shift
 
 
 def _rows_of(field: Float[Tensor, "*batch n"], rows: slice) -> Float[Tensor, "*batch 1 rows"]:
@@ -166,10 +170,13 @@ def smallest_rows(candidates: Sequence[Tensor], inverse: Tensor) -> Tensor:
     return stacked.gather(0, choice.expand(1, *stacked.shape[1:]))[0]
 
 
-def inflated(norms: HeadNorms, ball: Ball, data: RowBlock) -> Inflated:
-    """Upper values over the ball of everything that the derivatives are made of."""
+def inflated(norms: HeadNorms, ball: Ball, data: RowBlock, bend: Bend | None = None) -> Inflated:
+    """Upper values over the ball of everything that the derivatives are made of.
+
+    `bend` is what norms of queries and keys add; `norms` are then those of the same ball.
+    """
     p = torch.where(data.seen, data.log_p.exp(), torch.zeros_like(data.log_p))
-    lower, ceiling, ratio = softmax_interval(data.log_p, _logit_shift(norms, ball, data), data.seen)
+    lower, ceiling, ratio = softmax_interval(data.log_p, _logit_shift(norms, ball, data, bend), data.seen)
     inverse = ball.inverse[..., None, None, :]
     variance = variance_weights(lower, ceiling, inverse)
     heaviest = (ceiling * inverse).amax(-1)
@@ -182,7 +189,11 @@ def inflated(norms: HeadNorms, ball: Ball, data: RowBlock) -> Inflated:
     value_norm, interaction = norms.value[:, None, None], norms.interaction[:, None, None]
     value_distance = data.value_distance + value_norm * reach + value_shift[..., None]
     slope_distance = data.slope_distance + interaction * reach + slope_shift[..., None]
-    key_slope = torch.where(data.seen, data.key_slope + interaction * own_reach, 0.0)
+    key_slope = data.key_slope + interaction * own_reach
+    turned = torch.zeros_like(slope_shift) if bend is None else bend.slope
+    slope_distance = slope_distance + 2 * turned[..., None]
+    key_slope = torch.where(data.seen, key_slope if bend is None else key_slope + bend.key_slope, 0.0)
+    slope_deviation = _moved_deviation(data.slope_deviation, data.slope_distance, ceiling, ratio, slope_motion)
     return Inflated(
         floor=lower,
         ceiling=ceiling,
@@ -191,7 +202,7 @@ def inflated(norms: HeadNorms, ball: Ball, data: RowBlock) -> Inflated:
         value_distance=torch.where(data.seen, value_distance, 0.0),
         value_deviation=_moved_deviation(data.value_deviation, data.value_distance, ceiling, ratio, value_motion),
         slope_distance=torch.where(data.seen, slope_distance, 0.0),
-        slope_deviation=_moved_deviation(data.slope_deviation, data.slope_distance, ceiling, ratio, slope_motion),
+        slope_deviation=slope_deviation + turned,
         key_slope=key_slope,
         steepest=key_slope.amax(-1),
     )

@@ -22,6 +22,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import UNIT, Rounding, rounding_at
+from robust_attn.bounds.bent import Bent
 from robust_attn.spectral.norms import covariance_norm_upper, norm_upper
 
 KNOWN_LOGITS = 1.0
@@ -40,7 +41,8 @@ class RowBlock:
 
     Distances and deviations are upper values, from the means under P **as computed**; exact logits are within
     `logit_error` of those behind log_p, up to what is common to a row. `key_gram` holds inner products between heads of
-    the logits' slopes in x_j, with one column where j does not matter, each slope known up to `key_error`;
+    the logits' slopes in x_j, with one column where j does not matter, each slope known up to `key_error` (None where
+    queries or keys are normalised: there slopes are products of lengths);
     `query_block` bounds the norm of d f_i / d x_i through the queries: sum_h |Cov_i(u, y)|.
     """
 
@@ -54,12 +56,17 @@ class RowBlock:
     slope_deviation: Float[Tensor, "*batch heads rows"]
     query_block: Float[Tensor, "*batch rows"]
     key_slope: Float[Tensor, "*batch heads rows keys"]
-    key_gram: Float[Tensor, "*batch rows columns heads heads"]
+    key_gram: Float[Tensor, "*batch rows columns heads heads"] | None
     key_error: Float[Tensor, "*batch heads"]
 
 
-def row_blocks(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UNIT) -> Iterator[RowBlock]:
-    """Blocks of rows, small enough that (rows, atoms, head width) differences fit into PAIR_ELEMENTS numbers."""
+def row_blocks(
+    layer: AttentionLayer, measure: TokenMeasure, *, bent: Bent | None = None, unit: float = UNIT
+) -> Iterator[RowBlock]:
+    """Blocks of rows, small enough that (rows, atoms, head width) differences fit into PAIR_ELEMENTS numbers.
+
+    A normalised layer has to come with what bends it.
+    """
     parts, error = project(layer, measure), rounding_at(layer, measure, unit=unit)
     output_factor = torch.linalg.qr(layer.output, mode="r").R
     query_factor = torch.linalg.qr(layer.query.transpose(-1, -2), mode="r").R * layer.scale
@@ -73,13 +80,21 @@ def row_blocks(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UN
         log_p = all_logits(layer, measure, parts, rows).log_softmax(-1)
         log_p, logit_error = known_attention(log_p, error.logit, seen)
         p = torch.where(seen, log_p.exp(), torch.zeros_like(log_p))
-        slopes = _query_slopes(layer, measure, parts.k, query_factor, rows)
-        spread_values, spread_slopes = (
-            spread(p, values.unsqueeze(-3), error.value),
-            spread(p, slopes, error.query_slope),
-        )
-        gram = _key_grams(layer, measure, parts.q[..., rows, :])
-        key_slope = gram.diagonal(dim1=-1, dim2=-2).sqrt().movedim(-1, -3) + error.key_slope[..., None, None]
+        spread_values = spread(p, values.unsqueeze(-3), error.value)
+        if bent is None:
+            slopes = _query_slopes(layer, measure, parts.k, query_factor, rows)
+            spread_slopes, gram = (
+                spread(p, slopes, error.query_slope),
+                _key_grams(layer, measure, parts.q[..., rows, :]),
+            )
+            key_slope = gram.diagonal(dim1=-1, dim2=-2).sqrt().movedim(-1, -3)
+        else:
+            still = torch.zeros_like(measure.masses)
+            query, _, key, _ = bent.steepness(still)
+            keys = spread(p, _still_sink(layer, parts.k).unsqueeze(-3), torch.zeros_like(error.query_slope))
+            spread_slopes, gram = _stretched(keys, bent.scale * query[..., rows], error.query_slope), None
+            key_slope = bent.scale * bent.query.made[..., rows, None] * key[..., None, :]
+        key_slope = key_slope + error.key_slope[..., None, None]
         key_slope = key_slope[..., : measure.length].expand(*log_p.shape[:-1], measure.length)
         yield RowBlock(
             rows=rows,
@@ -130,6 +145,15 @@ def spread(p: Float[Tensor, "*batch rows n"], points: Float[Tensor, "*batch _ n 
     trace = UNIT * (p.shape[-1] + 10) * weighted.square().sum((-2, -1))
     deviation = (covariance_norm_upper(weighted.transpose(-1, -2) @ weighted) + trace).sqrt()
     return Spread(difference.norm(dim=-1) + 2 * error[..., None, None], deviation + error[..., None], weighted)
+
+
+def _stretched(keys: Spread, factor: Float[Tensor, "*batch rows"], error: Float[Tensor, "*batch"]) -> Spread:
+    """The spread of slopes that are at most `factor` times as far apart as keys, each known up to `error`."""
+    return Spread(
+        keys.distance * factor[..., None] + 2 * error[..., None, None],
+        keys.deviation * factor + error[..., None],
+        keys.weighted * factor[..., None, None],
+    )
 
 
 def _query_block(values: Spread, slopes: Spread, error: Rounding) -> Float[Tensor, "*batch rows"]:

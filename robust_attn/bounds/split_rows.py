@@ -122,7 +122,7 @@ def split_rows(layer: AttentionLayer, measure: TokenMeasure, *, support: float, 
 def _largest_bias(layer: AttentionLayer, measure: TokenMeasure, seen: Tensor) -> Float[Tensor, "heads n"]:
     """max_j b_ij over the atoms that row i sees."""
     if layer.position_bias is None:
-        return torch.zeros(layer.heads, measure.length, dtype=torch.float64)
+        return torch.zeros(layer.heads, measure.length, dtype=torch.float64, device=layer.device)
     return torch.where(seen, layer.position_bias.between(measure.positions), -torch.inf).amax(-1)
 
 

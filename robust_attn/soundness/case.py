@@ -31,7 +31,20 @@ SPARSE = "sparse"
 AGAINST_START = ("against_library_start", "against_command_start")
 RECORDS, RADII = "attack_records", "certified_radii"
 FLOATS, EXACT = "floats", "exact"
-KINDS = ("function", "judged", "attack", "budget", "support", "scale", "added", "weights", "points", "masses", "stored")
+KINDS = (
+    "function",
+    "judged",
+    "attack",
+    "budget",
+    "support",
+    "scale",
+    "added",
+    "norm",
+    "weights",
+    "points",
+    "masses",
+    "stored",
+)
 """The fields by which cases are counted."""
 
 
@@ -43,6 +56,7 @@ class Case:
     what decides: floats with their rounding, or exact arithmetic. `support`: none, tokens (their largest norm), or
     number, `support_times` the largest norm. `scale`: usual, negative or zero.
     `added` to the logits: nothing, table (a bias by positions), sinks (of value zero), shifted_sinks, or both.
+    `norm` of queries and keys: none, head (of every head), late (after the rotation), across (heads), query (alone).
     `weights`: normal, alike (all heads), one_row (of rank one), zero, sparse, blind (keys do not see the last
     coordinate); cancelling_values, cancelling_logits and cancelling (both): W_V and W_O, W_K and W_Q have the size
     `cancelling_size` and are orthogonal up to rounding; against_library_start and against_command_start: the top
@@ -69,6 +83,7 @@ class Case:
     mask: str = "none"
     rotary: bool = False
     added: str = "nothing"
+    norm: str = "none"
     weights: str = "normal"
     logit_size: float = 1.0
     value_size: float = 1.0

@@ -38,7 +38,16 @@ NO_PROMISE = frozenset(
         *("WorstCaseSearch", "Certificate", "CertifiedRadius", "UserError", "Verdict"),
         *("AttackResult", "AttentionModel", "Bound", "LipschitzEstimate", "Masses", "Observation", "TokenRadius"),
         *("as_linear_operator", "load_model", "load_runs", "pair_norms", "run_figures", "run_rows", "svds"),
-        *("token_motion", "wrap", "from_multihead_attention", "Window", "RotaryTable", "PositionBias", "Sinks"),
+        *(
+            "token_motion",
+            "wrap",
+            "from_multihead_attention",
+            "Window",
+            "RotaryTable",
+            "PositionBias",
+            "Sinks",
+            "HeadNorm",
+        ),
     }
 )
 """The other public names: what is certified, what attacks it, what the results are called, models and files."""
@@ -48,6 +57,7 @@ PLAIN = (
     "mask",
     "rotary",
     "added",
+    "norm",
     "weights",
     "bias_size",
     "masses",

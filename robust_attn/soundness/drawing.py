@@ -114,7 +114,8 @@ def _with_added(case: Case) -> Case:
     """Now and then something is added to the logits; drawn apart, so that the rest of a case is what it was before."""
     draw = random.Random(f"{case.seed} added to logits")
     added = draw.choices(("nothing", *ADDED), (0.7, 0.09, 0.07, 0.07, 0.07))[0]
-    return replace(case, added="sinks" if added in POSITIONED and case.attack == "duplicate" else added)
+    norm = draw.choices(("none", "head", "late", "across", "query"), (0.8, 0.08, 0.04, 0.04, 0.04))[0]
+    return replace(case, added="sinks" if added in POSITIONED and case.attack == "duplicate" else added, norm=norm)
 
 
 def _called(draw: random.Random, case: Case) -> Case:
@@ -309,6 +310,7 @@ def _whole_model(draw: random.Random, case: Case) -> Case:
         mask="none",
         rotary=False,
         added="nothing",
+        norm="none",
         weights="normal",
         points="normal",
         masses="uniform",

@@ -17,6 +17,7 @@ from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.move import Linear, Move
 from robust_attn.attacks.torchattacks_bridge import Torchattack
 from robust_attn.attention.extras import PositionBias, Sinks
+from robust_attn.attention.head_norm import HeadNorm
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure, stack
@@ -117,6 +118,8 @@ def stored_layer(case: Case) -> AttentionLayer:
         rotary=Rotary(frequencies) if case.rotary else None,
         position_bias=_position_bias(case),
         sinks=_sinks(case, weights.value.shape[1]),
+        query_norm=None if case.norm == "none" else _norm(case, "query_norm", case.heads),
+        key_norm=None if case.norm in ("none", "query") else _norm(case, "key_norm", case.groups),
     )
     return layer.to(getattr(torch, case.stored))
 
@@ -136,6 +139,15 @@ def _sinks(case: Case, value_width: int) -> Sinks | None:
     away = away if away < 1e30 else 0.0  # in the precision of the weights sinks have to be finite
     value = normal(case, "sink_values", HEADS, max(HEAD_WIDTH, value_width))[: case.heads, :value_width]
     return Sinks(3 * normal(case, "sinks", HEADS)[: case.heads], value * away)
+
+
+def _norm(case: Case, name: str, blocks: int) -> HeadNorm:
+    """Gains around one, a shift where there are biases, and an epsilon of any usual size."""
+    k, width = case.head_width, max(HEAD_WIDTH, case.head_width)
+    gain = 1 + normal(case, f"{name} gain", HEADS, width)[:blocks, :k] / 2
+    shift = normal(case, f"{name} shift", HEADS, width)[:blocks, :k] * min(case.bias_size, 1.0)
+    eps = 10 ** -float(1 + 7 * torch.rand(1, generator=generator_for(case.seed, f"{name} eps")))
+    return HeadNorm(gain, shift, eps, across=case.norm == "across", after_rotation=case.norm == "late")
 
 
 def measures_of(case: Case, layer: AttentionLayer) -> TokenMeasure:

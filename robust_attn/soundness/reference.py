@@ -22,6 +22,7 @@ from typing import Any
 
 from torch import Tensor
 
+from robust_attn.attention.head_norm import HeadNorm
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 
@@ -138,6 +139,17 @@ class _Head:
 
 
 @dataclass(frozen=True, eq=False)
+class _Norm:
+    """A norm of queries or keys: its numbers by blocks."""
+
+    gain: Matrix
+    shift: Matrix
+    eps: Number
+    across: bool
+    late: bool
+
+
+@dataclass(frozen=True, eq=False)
 class _Attention:
     """One head at the atoms: what it computes, the weights P_ij of the atoms that row i sees, and their means."""
 
@@ -168,6 +180,8 @@ class Reference:
     turns: tuple[tuple[Vector, Vector], ...] | None
     biases: tuple[Matrix, ...] | None
     tokens: int
+    groups: tuple[int, ...]
+    norms: tuple[_Norm | None, _Norm | None]
     known: dict[int, list[_Attention]] = field(default_factory=dict)
 
     @classmethod
@@ -195,6 +209,8 @@ class Reference:
             turns=_turns(layer, measure, numbers),
             biases=None if layer.position_bias is None else tuple(of(layer.position_bias.table)),
             tokens=int(measure.tokens),
+            groups=tuple(groups),
+            norms=(_norm_of(layer.query_norm, numbers), _norm_of(layer.key_norm, numbers)),
         )
 
     def outputs(self, digits: int = DIGITS[0]) -> Matrix:
@@ -211,10 +227,77 @@ class Reference:
         """How the output moves to first order when the atoms move along `direction`, masses fixed."""
         with self.numbers.digits(digits):
             moved = []
-            for head, here in zip(self.heads, self._attention(digits), strict=True):
-                dq, dk, dv = (applied(weights, direction) for weights in (head.query, head.key, head.value))
-                moved.append(self._moved_means(here, self._turned(dq), self._turned(dk), dv))
+            pairs = zip(*(self._side(which, direction) for which in (0, 1)), strict=True)
+            for head, here, (dq, dk) in zip(self.heads, self._attention(digits), pairs, strict=True):
+                moved.append(self._moved_means(here, dq, dk, applied(head.value, direction)))
             return self._merged(moved)
+
+    def _side(self, which: int, direction: Matrix | None = None) -> list[Matrix]:
+        """Queries (0) or keys (1) of every head, or how they move along a direction: turned and normalised."""
+        norm = self.norms[which]
+        raw = [self._raw(which, head, self.points, biased=True) for head in self.heads]
+        late = norm is not None and norm.late
+        raw = [self._turned(rows) for rows in raw] if late else raw
+        if direction is None:
+            made = raw if norm is None else self._normed(which, norm, raw)
+        else:
+            made = [self._raw(which, head, direction, biased=False) for head in self.heads]
+            made = [self._turned(rows) for rows in made] if late else made
+            made = made if norm is None else self._pushed(which, norm, raw, made)
+        return made if late else [self._turned(rows) for rows in made]
+
+    @staticmethod
+    def _raw(which: int, head: _Head, points: Matrix, *, biased: bool) -> Matrix:
+        weights, bias = (head.key, head.key_bias) if which else (head.query, head.query_bias)
+        rows = applied(weights, points)
+        return [added(row, bias) for row in rows] if biased else rows
+
+    def _blocks(self, which: int) -> list[int]:
+        """Of which block of the norm each head is."""
+        return list(self.groups) if which else list(range(len(self.heads)))
+
+    def _products(self, which: int, norm: _Norm, left: list[Matrix], right: list[Matrix]) -> list[Vector]:
+        """Inner products of the vectors that are normalised together, of every head and atom."""
+        own = [[dot(a, b) for a, b in zip(*both, strict=True)] for both in zip(left, right, strict=True)]
+        if not norm.across:
+            return own
+        firsts = [self._blocks(which).index(block) for block in range(len(norm.gain))]
+        together = [sum(own[head][i] for head in firsts) for i in range(len(own[0]))]
+        return [together] * len(own)
+
+    def _roots(self, which: int, norm: _Norm, raw: list[Matrix]) -> tuple[Number, list[Vector]]:
+        """The number of coordinates, and rho of every head and atom."""
+        width = len(norm.gain[0]) * (len(norm.gain) if norm.across else 1)
+        count, root = self.numbers.number(float(width)), self.numbers.root
+        return count, [
+            [root(square / count + norm.eps) for square in row] for row in self._products(which, norm, raw, raw)
+        ]
+
+    def _normed(self, which: int, norm: _Norm, raw: list[Matrix]) -> list[Matrix]:
+        _, roots = self._roots(which, norm, raw)
+        return [
+            [
+                [
+                    gain * entry / rho + shift
+                    for gain, shift, entry in zip(norm.gain[block], norm.shift[block], row, strict=True)
+                ]
+                for row, rho in zip(rows, rhos, strict=True)
+            ]
+            for rows, rhos, block in zip(raw, roots, self._blocks(which), strict=True)
+        ]
+
+    def _pushed(self, which: int, norm: _Norm, raw: list[Matrix], moved: list[Matrix]) -> list[Matrix]:
+        """gain (dz - z <z, dz> / (k rho^2)) / rho."""
+        count, roots = self._roots(which, norm, raw)
+        inner = self._products(which, norm, raw, moved)
+        found = []
+        for head, block in enumerate(self._blocks(which)):
+            rows = []
+            for z, dz, rho, along in zip(raw[head], moved[head], roots[head], inner[head], strict=True):
+                part = along / (count * rho * rho)
+                rows.append([g * (b - a * part) / rho for g, a, b in zip(norm.gain[block], z, dz, strict=True)])
+            found.append(rows)
+        return found
 
     def moved(self, steps: Matrix) -> Reference:
         """The same atoms elsewhere."""
@@ -245,13 +328,12 @@ class Reference:
 
     def _attention(self, digits: int) -> list[_Attention]:
         if digits not in self.known:
-            self.known[digits] = [self._head_attention(number) for number in range(len(self.heads))]
+            sides = zip(self._side(0), self._side(1), strict=True)
+            self.known[digits] = [self._head_attention(number, *side) for number, side in enumerate(sides)]
         return self.known[digits]
 
-    def _head_attention(self, number: int) -> _Attention:
+    def _head_attention(self, number: int, queries: Matrix, keys: Matrix) -> _Attention:
         head = self.heads[number]
-        queries = self._turned([added(row, head.query_bias) for row in applied(head.query, self.points)])
-        keys = self._turned([added(row, head.key_bias) for row in applied(head.key, self.points)])
         values = applied(head.value, self.points)
         weights, means = [], []
         for i, (query, atoms) in enumerate(zip(queries, self._seen, strict=True)):
@@ -314,6 +396,13 @@ class Reference:
         if self.turns is None:
             return rows
         return [turned(row, *turn) for row, turn in zip(rows, self.turns, strict=True)]
+
+
+def _norm_of(norm: HeadNorm | None, numbers: Arithmetic) -> _Norm | None:
+    if norm is None:
+        return None
+    gain, shift = numbers.matrix(norm.gain), numbers.matrix(norm.shift)
+    return _Norm(gain, shift, numbers.number(norm.eps), norm.across, norm.after_rotation)
 
 
 def _sinks(layer: AttentionLayer, numbers: Arithmetic) -> list[tuple[Number, Vector] | None]:

@@ -32,6 +32,8 @@ def derivative_error(jacobian: LayerJacobian, weights: Float[Tensor, "*batch n"]
     layer, measure = jacobian.layer, jacobian.measure
     sizes, part = Sizes.of(layer, measure), rounding_at(layer, measure).weight
     query, key, value, output = _head_norms(layer)
+    query = query if layer.query_norm is None else sizes.query
+    key = key if layer.key_norm is None else sizes.key
     unknown = ~(part <= 1) & (output * value > 0)
     part = torch.where(unknown, 0.0, part)
     units = UNIT * (
@@ -40,6 +42,7 @@ def derivative_error(jacobian: LayerJacobian, weights: Float[Tensor, "*batch n"]
         + 4 * max(layer.query.shape[1], layer.value.shape[1])
         + layer.stacked_output.shape[0]
         + 30
+        + sum(2 * norm.coordinates + 20 for norm in (layer.query_norm, layer.key_norm) if norm is not None)
     )
     units = 2 * math.sqrt(steps) * units
     pull = units * sizes.output * (sizes.value + 2 * sizes.scale * sizes.queries * sizes.key * sizes.values)
@@ -51,9 +54,9 @@ def derivative_error(jacobian: LayerJacobian, weights: Float[Tensor, "*batch n"]
         keys = _deviation(
             attention, jacobian.projections.k, None if layer.sinks is None else torch.zeros_like(layer.query[..., 0])
         )
-        slope = sizes.scale * key[:, None] * jacobian.projections.q[..., rows, :].norm(dim=-1)
+        slope = sizes.scale * key[..., None] * jacobian.projections.q[..., rows, :].norm(dim=-1)
         moved = 2 * part[..., None] * output[:, None] * (value[:, None] + slope * values) + pull[..., None]
-        own.append(3 * part[..., None] * sizes.scale * (output * query)[:, None] * values * keys + turn[..., None])
+        own.append(3 * part[..., None] * sizes.scale * (output * query)[..., None] * values * keys + turn[..., None])
         columns = columns + ((weights[..., None, rows] * moved**2)[..., None, :] @ attention)[..., 0, :]
     keys_off = (columns * inverse).amax(-1).sqrt().sum(-1)
     return torch.where(unknown.any(-1), torch.inf, keys_off + torch.cat(own, dim=-1).sum(-2).amax(-1))

@@ -37,7 +37,7 @@ class QueryPart(DerivedJacobian):
         """The derivative with keys and values held still."""
         inner = self.inner
         parts = inner.projections
-        dq = project_queries(inner.layer, inner.measure, tangent) * inner.layer.scale
+        dq = project_queries(inner.layer, inner.measure, tangent, parts) * inner.layer.scale
         pieces = []
         for rows, attention in inner.attention_blocks():
             slope = (dq[..., rows, :] @ parts.k.transpose(-1, -2)) * attention
@@ -54,7 +54,7 @@ class QueryPart(DerivedJacobian):
         for rows, attention in inner.attention_blocks():
             slope = (pulled[..., rows, :] @ parts.v.transpose(-1, -2) - centre[..., rows, :]) * attention
             pieces.append(slope @ parts.k)
-        return pull_queries(inner.layer, inner.measure, torch.cat(pieces, dim=-2) * inner.layer.scale)
+        return pull_queries(inner.layer, inner.measure, torch.cat(pieces, dim=-2) * inner.layer.scale, parts)
 
 
 def local_lipschitz(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from robust_attn.attention.head_norm import HeadNorm
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.rounding import UNIT
 
@@ -114,8 +117,107 @@ class HeadNorms:
         return bool((self.key_slope_at_zero > 0).any() or (self.query_slope_at_zero > 0).any())
 
 
+@dataclass(frozen=True, eq=False)
+class NormedHeadNorms(HeadNorms):
+    """The same where queries or keys are normalised: |q_i| <= query_growth R + query_at_zero, and |k_j| likewise.
+
+    `query_lipschitz` and `key_lipschitz` bound the derivatives of q_i and k_j everywhere, the logits' scale is in the
+    former. `interaction` is their product; on a ball around tokens there are far smaller ones (`bounds/bent.py`).
+    """
+
+    query_growth: Float[Tensor, "heads"]
+    query_at_zero: Float[Tensor, "heads"]
+    query_lipschitz: Float[Tensor, "heads"]
+    key_growth: Float[Tensor, "heads"]
+    key_at_zero: Float[Tensor, "heads"]
+    key_lipschitz: Float[Tensor, "heads"]
+    scale: float
+
+    def key_slope(self, radius: float) -> Float[Tensor, "heads"]:
+        """sup |ds_ij/dx_j|: the longest query times the steepest key."""
+        return self.scale * (self.query_growth * radius + self.query_at_zero) * self.key_lipschitz
+
+    def query_slope(self, radius: float) -> Float[Tensor, "heads"]:
+        """sup |ds_ij/dx_i|: the longest key times the steepest query."""
+        return self.scale * (self.key_growth * radius + self.key_at_zero) * self.query_lipschitz
+
+    def largest_logit(self, radius: float) -> Float[Tensor, "heads"]:
+        """sup |s_ij|: the longest query times the longest key, which norms bound whatever the radius."""
+        longest = self.query_growth * radius + self.query_at_zero, self.key_growth * radius + self.key_at_zero
+        return self.scale * longest[0] * longest[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Queries or keys of every head: |W| (of all heads where a norm goes across them), |b| and the norm's gain."""
+
+    weight: Float[Tensor, "heads"]
+    bias: Float[Tensor, "heads"]
+    gain: Float[Tensor, "heads"]
+    largest: Float[Tensor, "heads"]
+    norm: HeadNorm | None
+
+    def lipschitz(self, root: float | Tensor) -> Tensor:
+        """The derivative's norm where rho is at least `root`."""
+        return self.weight if self.norm is None else self.gain * self.weight / root
+
+    @property
+    def everywhere(self) -> Float[Tensor, "heads"]:
+        """The derivative's norm at every token: rho is at least the root of eps."""
+        return self.lipschitz(1.0 if self.norm is None else math.sqrt(self.norm.eps))
+
+
+def side_of(
+    layer: AttentionLayer, weight: Float[Tensor, "blocks width d"], bias: Tensor, norm: HeadNorm | None
+) -> Side:
+    """The sizes of one side, blocks repeated over the heads that share them; what turns before a norm may stretch."""
+    repeats = layer.heads // weight.shape[0]
+    stretch = layer.rotary.stretch if layer.rotary is not None and norm is not None and norm.after_rotation else 1.0
+    size, shift = norm_upper(weight) * stretch, bias.double().norm(dim=-1) * stretch
+    gain, largest = torch.ones_like(size), torch.zeros_like(size)
+    if norm is not None:
+        gain, largest = norm.largest_gain.double(), norm.largest.double() * (1 + SVD_MARGIN)
+        if norm.across:
+            size = norm_upper(weight.flatten(0, 1)).expand(size.shape) * stretch
+    size, shift, gain, largest = (field.repeat_interleave(repeats) for field in (size, shift, gain, largest))
+    return Side(size, shift, gain, largest, norm)
+
+
+def sides(layer: AttentionLayer) -> tuple[Side, Side]:
+    """Queries and keys."""
+    return (
+        side_of(layer, layer.query, layer.query_bias, layer.query_norm),
+        side_of(layer, layer.key, layer.key_bias, layer.key_norm),
+    )
+
+
+def _normed_head_norms(layer: AttentionLayer, plain: HeadNorms) -> NormedHeadNorms:
+    query, key = sides(layer)
+    growth, still = {}, {}
+    for name, side in (("query", query), ("key", key)):
+        growth[name] = side.weight if side.norm is None else torch.zeros_like(side.weight)
+        still[name] = side.bias if side.norm is None else side.largest
+    interaction = layer.logit_scale * query.everywhere * key.everywhere
+    kept: dict[str, Any] = {field.name: getattr(plain, field.name) for field in fields(plain)}
+    return NormedHeadNorms(
+        **kept | {"interaction": interaction, "stacked_interaction": float(interaction.norm())},
+        query_growth=growth["query"],
+        query_at_zero=still["query"],
+        query_lipschitz=query.everywhere,
+        key_growth=growth["key"],
+        key_at_zero=still["key"],
+        key_lipschitz=key.everywhere,
+        scale=layer.logit_scale,
+    )
+
+
 def head_norms(layer: AttentionLayer, *, unit: float = UNIT) -> HeadNorms:
     """The norms of every head of a layer, each with what rounding may have taken from it; nothing if `unit` is zero."""
+    plain = _plain_head_norms(layer, unit)
+    return _normed_head_norms(layer, plain) if layer.normed else plain
+
+
+def _plain_head_norms(layer: AttentionLayer, unit: float) -> HeadNorms:
     groups = layer.head_groups
     query, key, value = layer.query.double(), layer.key[groups].double(), layer.value[groups].double()
     output, scale = layer.output.double(), layer.logit_scale

@@ -3,6 +3,8 @@
 With biases, rotation and all heads (docs/proofs/operator.md#blocks, in head space):
 
     D_ij = sum_h W_O^h [ P_ij (W_V^h + (v_j - o_i) g_ij^T) + 1{i=j} scale Cov_i(v, k) W_Q^h ],   g_ij = scale W_K^T q_i
+
+and with the derivatives of their norms between W_Q, W_K and what they are multiplied with.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from robust_attn.attention.jacobian import LayerJacobian
+from robust_attn.attention.jacobian import LayerJacobian, pull_each
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 
@@ -88,9 +90,9 @@ def _row_blocks(
     base = reduced.output @ reduced.value
     turn = (attention[..., None] * (parts.v - jacobian.mean[:, row, None, :])) @ reduced.output.transpose(-1, -2)
     query = parts.q[:, row, None, :].expand(-1, length, -1)
-    if layer.rotary is not None:
-        query = layer.rotary.rotate_back(query, jacobian.measure.positions)
-    slope = layer.scale * query @ reduced.key
+    slope = layer.scale * pull_each(
+        layer, layer.key_norm, query, jacobian.measure.positions, parts.raw_k, weights=reduced.key
+    )
     size = max(1, BLOCK_ELEMENTS // base[0].numel())
     for start in range(0, length, size):
         columns = slice(start, min(start + size, length))
@@ -108,7 +110,7 @@ def _query_block(
     parts, layer, here = jacobian.projections, jacobian.layer, slice(row, row + 1)
     centred = attention[..., None] * (parts.v - jacobian.mean[:, here, :])
     covariance = centred.transpose(-1, -2) @ parts.k
-    if layer.rotary is not None:
-        places = jacobian.measure.positions[row].expand(covariance.shape[-2])
-        covariance = layer.rotary.rotate_back(covariance, places)
-    return layer.scale * (reduced.output @ covariance @ reduced.query).sum(0)
+    places = jacobian.measure.positions[row].expand(covariance.shape[-2])
+    raw = None if parts.raw_q is None else parts.raw_q[:, here].expand(-1, covariance.shape[-2], -1)
+    pulled = pull_each(layer, layer.query_norm, covariance, places, raw, weights=reduced.query)
+    return layer.scale * (reduced.output @ pulled).sum(0)

@@ -100,7 +100,7 @@ def test_logits_of_ten_thousand_do_not_overflow():
 def test_pull_keys_is_the_transpose_of_the_keys_of_each_head(case: Case):
     """<c, K_h x> = <K_h^T c, x> in every head, rotary positions included."""
     layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
-    keys = module.project_tangent(layer, measure, measure.points).k
+    keys = module.project_tangent(layer, measure, measure.points, module.project(layer, measure)).k
     cotangent = torch.randn(keys.shape, dtype=keys.dtype, generator=generator(2))
     pulled = module.pull_keys(layer, measure.positions, cotangent)
     sides = (cotangent * keys).sum((-2, -1)), (pulled * measure.points[..., None, :, :]).sum((-2, -1))

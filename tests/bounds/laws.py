@@ -23,6 +23,7 @@ from tests.cases import (
     CASES,
     EVERY_CASE,
     MORE_CASES,
+    NORM_CASES,
     Case,
     generator,
     one_sample,
@@ -97,7 +98,7 @@ class BoundLaws:
                 break
         assert heard == self.names
 
-    @pytest.mark.parametrize("case", [*CASES, *ADDED_CASES[1::2]], ids=str)
+    @pytest.mark.parametrize("case", [*CASES, *ADDED_CASES[1::2], *NORM_CASES[::3]], ids=str)
     def test_scaling_laws(self, case):
         """X -> tX, eps -> t eps, W_Q and W_K -> /t, W_O -> c W_O multiplies every output change by c t."""
         seed = EVERY_CASE.index(case)

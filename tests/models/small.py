@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ViTForImageClassification": ("ViTConfig", IMAGES),
     "MistralForCausalLM": ("MistralConfig", {**SHARED, "sliding_window": 5}),
     "Qwen2ForCausalLM": ("Qwen2Config", SHARED),
+    "Qwen3ForCausalLM": ("Qwen3Config", {**SHARED, "head_dim": 6}),
     "ModernBertForMaskedLM": ("ModernBertConfig", {**TEXT, **ENDS, "local_attention": 6}),
     "DeiTForImageClassification": ("DeiTConfig", IMAGES),
     "CLIPVisionModel": ("CLIPVisionConfig", IMAGES),

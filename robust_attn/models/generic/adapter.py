@@ -49,8 +49,9 @@ def _extracted(body: nn.Module, reading: Reading, tokens: int) -> Extraction:
 
 
 def _table(extraction: Extraction) -> int | None:
-    """The length of the shortest rotary table among the layers."""
+    """The length of the shortest table of rotations or biases among the layers."""
     tables = [each.rotary.length for each in extraction.found if isinstance(each.rotary, RotaryTable)]
+    tables += [each.bias.shape[-1] for each in extraction.found if each.bias is not None]
     return min(tables, default=None)
 
 

@@ -27,6 +27,7 @@ class NormEvent:
 
     order: int
     module: nn.Module
+    given: Tensor
     made: Tensor
 
 
@@ -56,12 +57,16 @@ class CallEvent:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Everything that one pass showed; `attentions` are the modules that ran and are called attention."""
+    """Everything that one pass showed; `attentions` are the modules that ran and are called attention.
+
+    `pools` are the ids of those that made one vector of all tokens.
+    """
 
     linears: tuple[LinearEvent, ...]
     norms: tuple[NormEvent, ...]
     calls: tuple[CallEvent, ...]
     attentions: tuple[nn.Module, ...]
+    pools: frozenset[int] = frozenset()
 
     @property
     def silent(self) -> tuple[nn.Module, ...]:

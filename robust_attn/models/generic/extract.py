@@ -60,7 +60,8 @@ def extract(module: nn.Module, feed: Feed) -> Extraction:
         if not any(each.reason in ROUNDED for each in plain.refused):
             return plain
         exact = _attempt(module, feed, exactly=True)
-        return exact if len(exact.found) > len(plain.found) else plain
+        clearer = not plain.found and not any(each.reason in ROUNDED for each in exact.refused)
+        return exact if len(exact.found) > len(plain.found) or clearer else plain
 
 
 def _attempt(module: nn.Module, feed: Feed, *, exactly: bool) -> Extraction:
@@ -151,5 +152,10 @@ def _compared(
 def _beside(module: nn.Module, log: Log) -> tuple[Refusal, ...]:
     """The attention modules that ran and never called the attention function."""
     names = {id(part): name for name, part in module.named_modules()}
-    kinds = [(names.get(id(each), ""), type(each).__name__) for each in log.silent]
-    return tuple(Refusal(name, Reason.BYPASS, f"{Reason.BYPASS}: {kind}") for name, kind in kinds)
+    found = []
+    for each in log.silent:
+        pools = any(id(part) in log.pools for part in each.modules())
+        reason = Reason.CROSS if pools else Reason.BYPASS
+        said = str(reason) if pools else f"{reason}: {type(each).__name__}"
+        found.append(Refusal(names.get(id(each), ""), reason, said))
+    return tuple(found)

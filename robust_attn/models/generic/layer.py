@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from robust_attn.attention.extras import PositionBias, Sinks
+from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Visibility
 from robust_attn.attention.rotary import Rotation
-from robust_attn.models.adapter import AttachedLayer, attention_layer
+from robust_attn.models.adapter import Affine, AttachedLayer, attention_layer
 from robust_attn.models.generic.events import CallEvent, LinearEvent, Log
-from robust_attn.models.generic.masks import mask_kind
+from robust_attn.models.generic.masks import mask_kind, position_bias
 from robust_attn.models.generic.match import Rows, affine_of
+from robust_attn.models.generic.norms import NormRows
 from robust_attn.models.generic.probing import Probed, refuse_other_keys
 from robust_attn.models.generic.radius import norm_before, norm_radius
 from robust_attn.models.generic.refusal import LayerRefusedError, Reason
@@ -38,14 +42,19 @@ class Found:
     rotary: Rotation | None
     factors: bool
     norm: nn.Module | None
+    query_norm: NormRows | None
+    key_norm: NormRows | None
+    bias: Tensor | None
+    sinks: Tensor | None
 
     def attached(self) -> AttachedLayer:
         """The layer with the model's weights as they are stored now."""
         query = self.query.affine(factors=self.factors)
+        value = self.value.affine(factors=self.value.factor != 1.0)
         weights = attention_layer(
             query,
             self.key.affine(factors=self.factors),
-            self.value.affine(factors=self.value.factor != 1.0),
+            value,
             affine_of(self.output.module),
             heads=self.query.blocks,
             groups=self.key.blocks,
@@ -54,7 +63,24 @@ class Found:
             rotary=self.rotary,
             input_radius=None if self.norm is None else norm_radius(self.norm, query.weight.dtype),
         )
-        return AttachedLayer(weights, source=self.source, sink=self.output)
+        return AttachedLayer(self._with_extras(weights, value), source=self.source, sink=self.output)
+
+    def _with_extras(self, weights: AttentionLayer, value: Affine) -> AttentionLayer:
+        """Norms of queries and keys, whose centring the projections do; the bias by positions, and sinks."""
+        like, heads = weights.query, self.query.blocks
+        found: dict[str, Any] = {}
+        for name, norm in (("query", self.query_norm), ("key", self.key_norm)):
+            if norm is not None:
+                projected = (norm.centre(getattr(weights, field)) for field in (name, f"{name}_bias"))
+                found |= dict(
+                    zip((name, f"{name}_bias", f"{name}_norm"), (*projected, norm.head_norm(like)), strict=True)
+                )
+        if self.bias is not None:
+            found["position_bias"] = PositionBias(self.bias.expand(heads, -1, -1).to(like))
+        if self.sinks is not None:
+            still = -value.bias_in_blocks(self.key.blocks).repeat_interleave(heads // self.key.blocks, dim=0)
+            found["sinks"] = Sinks(self.sinks.detach().flatten().to(like), still)
+        return replace(weights, **found) if found else weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +98,17 @@ def found_layer(log: Log, call: CallEvent, probed: Probed | LayerRefusedError, f
     _refuse_extras(call)
     refuse_other_keys(call)
     mask = mask_kind(call.mask, call.length, call.local)
+    added = [call.extras[name] for name in BIASES if isinstance(call.extras.get(name), Tensor)]
+    bias = position_bias(call.mask, added, call.length)
     if isinstance(probed, LayerRefusedError):
         raise probed
     source = _common_input(log, call, (probed.query, probed.key, probed.value))
     output = _output(log, call)
     positions = _positions(probed, call.scaling, frequencies)
-    query, key = probed.query, probed.key
+    query, key, norms = probed.query, probed.key, [probed.query_norm, probed.key_norm]
     if positions.order is not None:
         query, key = query.reordered(positions.order), key.reordered(positions.order)
+        norms = [None if each is None else each.reordered(positions.order) for each in norms]
     return Found(
         query=query,
         key=key,
@@ -91,16 +120,19 @@ def found_layer(log: Log, call: CallEvent, probed: Probed | LayerRefusedError, f
         rotary=positions.rotary,
         factors=positions.factors,
         norm=norm_before(log, call, source),
+        query_norm=norms[0],
+        key_norm=norms[1],
+        bias=bias,
+        sinks=next((call.extras[name] for name in SINKS if isinstance(call.extras.get(name), Tensor)), None),
     )
 
 
 def _refuse_extras(call: CallEvent) -> None:
     if call.extras.get("softcap") is not None:
         raise LayerRefusedError(Reason.SOFTCAP)
-    if any(isinstance(call.extras.get(name), Tensor) for name in SINKS):
-        raise LayerRefusedError(Reason.SINKS)
-    if any(isinstance(call.extras.get(name), Tensor) for name in BIASES):
-        raise LayerRefusedError(Reason.BIAS)
+    sinks = [call.extras[name] for name in SINKS if isinstance(call.extras.get(name), Tensor)]
+    if any(each.numel() != call.query.shape[1] for each in sinks):
+        raise LayerRefusedError(Reason.SINKS, f"of shape {tuple(sinks[0].shape)}")
 
 
 def _common_input(log: Log, call: CallEvent, parts: tuple[Rows, Rows, Rows]) -> LinearEvent:
@@ -141,6 +173,8 @@ def _output(log: Log, call: CallEvent) -> LinearEvent:
 def _positions(probed: Probed, scaling: float, frequencies: Iterable[Tensor]) -> _Positions:
     """What positions do to logits. A factor that all rows share is one of the scale, or of the rotation."""
     query, key, turning = probed.query.factor, probed.key.factor, probed.turning
+    if any(norm is not None and own != 1.0 for norm, own in ((probed.query_norm, query), (probed.key_norm, key))):
+        query = None  # a factor in front of a norm is no factor of the scale
     if turning is None:
         shared = None if query is None or key is None else query * key
         return _Positions(scaling * (1.0 if shared is None else shared), None, None, factors=shared is None)

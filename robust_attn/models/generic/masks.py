@@ -1,9 +1,11 @@
-"""Which kind of mask a tensor of transformers is."""
+"""Which kind of mask a tensor of transformers is, and which bias by positions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from robust_attn.attention.mask import Mask, Visibility, Window
@@ -11,6 +13,20 @@ from robust_attn.models.generic.refusal import LayerRefusedError, Reason
 
 HIDDEN = -1e30
 """Entries below hide a token; float32's smallest number and minus infinity are both in use."""
+
+
+def position_bias(mask: Tensor | None, extras: Iterable[Tensor], length: int) -> Float[Tensor, "heads n n"] | None:
+    """What is added to the logits of every sample alike, zero where a token is hidden; None if that is nothing."""
+    parts = [each for each in (mask, *extras) if each is not None and each.is_floating_point()]
+    total = None
+    for part in parts:
+        seen = torch.where(part < HIDDEN, 0.0, part.double())
+        if not bool((seen != 0).any()):
+            continue
+        if seen.ndim != 4 or seen.shape[-2:] != (length, length) or not bool((seen == seen[:1]).all()):
+            raise LayerRefusedError(Reason.BIAS, "it differs between samples")
+        total = seen[0] if total is None else total + seen[0]
+    return total
 
 
 def mask_kind(mask: Tensor | None, length: int, local: tuple[bool, Window | None]) -> Visibility:
@@ -32,10 +48,7 @@ def mask_kind(mask: Tensor | None, length: int, local: tuple[bool, Window | None
 def _seen(mask: Tensor, length: int) -> Bool[Tensor, "n n"]:
     """Who sees whom, the same for all samples and heads."""
     if mask.dtype != torch.bool:
-        visible = mask == 0
-        if not bool((visible | (mask < HIDDEN)).all()):
-            raise LayerRefusedError(Reason.BIAS)
-        mask = visible
+        mask = mask >= HIDDEN
     if mask.shape[-1] != length or mask.ndim < 2:
         raise LayerRefusedError(Reason.MASK, f"shape {tuple(mask.shape)} for {length} tokens")
     flat = mask.expand(*mask.shape[:-2], length, length).reshape(-1, length, length)

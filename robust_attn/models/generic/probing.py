@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from robust_attn.models.generic.events import CallEvent, LinearEvent
+from robust_attn.models.generic.events import CallEvent, LinearEvent, NormEvent
 from robust_attn.models.generic.match import Rows, matched
+from robust_attn.models.generic.norms import NormRows, normed_rows
 from robust_attn.models.generic.refusal import LayerRefusedError, Reason
 from robust_attn.models.generic.turning import Turning, turning_of
 from robust_attn.models.generic.watching import Watch
@@ -22,12 +23,14 @@ KEPT = 32
 
 @dataclass(frozen=True, eq=False)
 class Probed:
-    """The rows that make queries, keys and values of a call, and the turning of head vectors by position."""
+    """The rows that make queries, keys and values of a call, norms of the former, and the turning by position."""
 
     query: Rows
     key: Rows
     value: Rows
     turning: Turning | None
+    query_norm: NormRows | None = None
+    key_norm: NormRows | None = None
 
 
 class Probe(Watch):
@@ -46,7 +49,9 @@ class Probe(Watch):
         made = super().attend(*args, **options)
         call = self.calls[-1]
         try:
-            self.probed.append(probed_call(call, self.log.before(call)))
+            inside = {id(part) for part in call.module.modules()}
+            norms = tuple(event for event in self.norms if id(event.module) in inside)
+            self.probed.append(probed_call(call, self.log.before(call), norms))
         except LayerRefusedError as error:
             self.probed.append(error)
         self.calls, self.linears, self.norms = [call], self.linears[-KEPT:], []
@@ -76,17 +81,36 @@ def fitted(chosen: Tensor, given: Tensor) -> Tensor:
     return chosen.to(given)[:, None, :].expand(given.shape).contiguous()
 
 
-def probed_call(call: CallEvent, before: tuple[LinearEvent, ...]) -> Probed:
+def probed_call(call: CallEvent, before: tuple[LinearEvent, ...], norms: tuple[NormEvent, ...] = ()) -> Probed:
     """What the numbers of one call show, refused by its reason."""
     refuse_other_keys(call)
     events = [event for event in before if event.made.ndim == 3 and len(event.made) == len(call.query)]
     if not events:
         raise LayerRefusedError(Reason.SHAPE, ", ".join(str(tuple(event.given.shape)) for event in before[:1]))
-    at, query, key = _matched_pair(call, events)
+    at, query, key = _matched_pair(call, events, norms)
     value = matched(call.value[:, :, at], events, at)
     if value is None:
         raise LayerRefusedError(Reason.VALUES, _norm_inside(call.module))
-    return Probed(query, key, value, turning_of(call.query, call.key, at))
+    turned = turning_of(query.turned, key.turned, at)
+    return Probed(query.rows, key.rows, value, turned, query.norm, key.norm)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Queries or keys: their rows, their norm, and the vectors that positions turn."""
+
+    rows: Rows
+    norm: NormRows | None
+    turned: Tensor
+
+
+def _side(heads: Tensor, events: list[LinearEvent], norms: tuple[NormEvent, ...], at: int) -> _Side | None:
+    """Head vectors as rows of linear maps at a position, with a norm behind them if there is one."""
+    rows = matched(heads[:, :, at], events, at)
+    if rows is not None:
+        return _Side(rows, None, heads)
+    found = normed_rows(heads, norms, events, at)
+    return None if found is None else _Side(found.rows, found.norm, found.raw if found.norm.late else heads)
 
 
 def refuse_other_keys(call: CallEvent) -> None:
@@ -95,12 +119,12 @@ def refuse_other_keys(call: CallEvent) -> None:
         raise LayerRefusedError(Reason.CROSS, f"{call.length} queries, {call.key.shape[-2]} keys")
 
 
-def _matched_pair(call: CallEvent, events: list[LinearEvent]) -> tuple[int, Rows, Rows]:
-    """A position at which queries and keys are as projected, and the rows that make them there."""
+def _matched_pair(call: CallEvent, events: list[LinearEvent], norms: tuple[NormEvent, ...]) -> tuple[int, _Side, _Side]:
+    """A position at which queries and keys are as projected, or normalised, and the rows that make them there."""
     for at in dict.fromkeys((0, 1, 2, 3, call.length // 2, call.length - 1)):
         if at < call.length:
-            query = matched(call.query[:, :, at], events, at)
-            key = None if query is None else matched(call.key[:, :, at], events, at)
+            query = _side(call.query, events, norms, at)
+            key = None if query is None else _side(call.key, events, norms, at)
             if query is not None and key is not None:
                 return at, query, key
     norm = _norm_inside(call.module)

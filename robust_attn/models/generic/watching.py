@@ -37,6 +37,17 @@ def is_norm(module: nn.Module) -> bool:
     return "norm" in type(module).__name__.lower() and next(module.children(), None) is None
 
 
+def pools_tokens(module: nn.Module, args: tuple[Any, ...], made: Any) -> bool:
+    """Whether one query of its own looks at all tokens: [samples, tokens, width] become one vector per sample."""
+    given = [each for each in args if isinstance(each, Tensor)]
+    if isinstance(module, nn.MultiheadAttention):
+        return len(given) > 1 and given[0].shape[-2] == 1 < given[1].shape[-2]
+    out = made[0] if isinstance(made, tuple) and made else made
+    if not given or not isinstance(out, Tensor) or given[0].ndim != 3 or given[0].shape[1] < 2:
+        return False
+    return out.shape[0] == given[0].shape[0] and (out.ndim == 2 or (out.ndim == 3 and out.shape[1] == 1))
+
+
 class Watch:
     """Collects the events of one pass of a model that attends as `implementation` does."""
 
@@ -49,11 +60,13 @@ class Watch:
         self.norms: list[NormEvent] = []
         self.calls: list[CallEvent] = []
         self.attentions: dict[int, nn.Module] = {}
+        self.pools: set[int] = set()
 
     @property
     def log(self) -> Log:
         """What has been written down."""
-        return Log(tuple(self.linears), tuple(self.norms), tuple(self.calls), tuple(self.attentions.values()))
+        attentions = tuple(self.attentions.values())
+        return Log(tuple(self.linears), tuple(self.norms), tuple(self.calls), attentions, frozenset(self.pools))
 
     def attend(  # noqa: PLR0917
         self,
@@ -89,14 +102,16 @@ class Watch:
         if args and isinstance(made, Tensor):
             self.linears.append(LinearEvent(next(self.orders), Spot(module, number), args[0], made))
 
-    def attention_ran(self, module: nn.Module, _args: tuple[Any, ...], _made: Any) -> None:
-        """Writes down that a module which is called attention ran."""
+    def attention_ran(self, module: nn.Module, args: tuple[Any, ...], made: Any) -> None:
+        """Writes down that a module which is called attention ran, and whether it made one vector of all tokens."""
         self.attentions[id(module)] = module
+        if pools_tokens(module, args, made):
+            self.pools.add(id(module))
 
-    def norm_ran(self, module: nn.Module, _args: tuple[Any, ...], made: Any) -> None:
+    def norm_ran(self, module: nn.Module, args: tuple[Any, ...], made: Any) -> None:
         """Writes a norm down."""
-        if isinstance(made, Tensor):
-            self.norms.append(NormEvent(next(self.orders), module, made))
+        if args and isinstance(args[0], Tensor) and isinstance(made, Tensor):
+            self.norms.append(NormEvent(next(self.orders), module, args[0], made))
 
 
 def run_watched(module: nn.Module, run: Run, watch: Watch) -> None:

@@ -15,12 +15,10 @@ SAMPLE = {
         ("albert", "bart", "beit", "clip_vision_model", "dinov2", "electra", "gemma", "gpt_neox"), SUPPORTED
     ),
     **dict.fromkeys(("llama", "mixtral", "modernbert", "opt", "phi3", "qwen2", "smollm3", "whisper"), SUPPORTED),
-    "qwen3": str(Reason.NORMALISED),
-    "gpt_oss": str(Reason.SINKS),
-    "t5": str(Reason.BIAS),
+    **dict.fromkeys(("qwen3", "gpt_oss", "t5"), SUPPORTED),
     "bloom": str(Reason.BYPASS),
 }
-AT_LEAST = 200
+AT_LEAST = 260
 EVERY_TYPE = "ROBUST_ATTN_EVERY_TYPE"
 
 

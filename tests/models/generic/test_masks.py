@@ -5,7 +5,7 @@ import torch
 
 from robust_attn.attention.mask import Mask, Window
 from robust_attn.models.generic.interface import window_at
-from robust_attn.models.generic.masks import mask_kind
+from robust_attn.models.generic.masks import mask_kind, position_bias
 from robust_attn.models.generic.refusal import LayerRefusedError, Reason
 
 SMALLEST = torch.finfo(torch.float32).min
@@ -46,14 +46,13 @@ def test_a_window_that_the_text_does_not_reach_is_remembered():
 @pytest.mark.parametrize(
     ("mask", "reason"),
     [
-        (torch.randn(1, 1, 6, 6), Reason.BIAS),
         (ALL & (torch.arange(6) != 3), Reason.MASK),
         (torch.cat((ALL[:1], ALL[1:].tril())), Reason.MASK),
         (~ALL, Reason.MASK),
         (ALL.triu(1), Reason.MASK),
         (ALL[..., :4], Reason.MASK),
     ],
-    ids=["bias", "a hole", "samples differ", "nobody", "not itself", "shape"],
+    ids=["a hole", "samples differ", "nobody", "not itself", "shape"],
 )
 def test_anything_else_is_refused(mask, reason):
     with pytest.raises(LayerRefusedError) as caught:
@@ -72,3 +71,20 @@ def test_windows_of_the_librarys_own_mask_functions():
 def test_a_mask_function_that_knows_one_text_only_is_no_window():
     table = torch.ones(1, 12, dtype=torch.bool)
     assert window_at(lambda batch, _head, _row, column: table[batch, column], 5) is None
+
+
+def test_a_bias_is_what_a_mask_and_an_argument_add_where_tokens_are_seen():
+    bias = torch.randn(1, 3, 6, 6)
+    mask = (added(ALL.tril()) + bias).expand(2, -1, -1, -1)
+    found = position_bias(mask, [bias.expand(2, -1, -1, -1)], 6)
+    seen = ALL[0].tril()
+    assert torch.equal(found, torch.where(seen, bias[0].double(), 0.0) + bias[0].double())
+    assert mask_kind(mask, 6, NOWHERE) is Mask.CAUSAL
+    assert position_bias(added(ALL.tril()), [], 6) is None
+    assert position_bias(ALL, [torch.zeros(1, 3, 6, 6)], 6) is None
+
+
+def test_a_bias_that_depends_on_the_input_is_refused():
+    with pytest.raises(LayerRefusedError) as caught:
+        position_bias(torch.randn(2, 1, 6, 6), [], 6)
+    assert caught.value.reason is Reason.BIAS
