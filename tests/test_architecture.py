@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ PACKAGE = Path(robust_attn.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """What a module imports at some time; what only type checkers see does not count."""
     found: set[str] = set()

@@ -8,6 +8,7 @@ from robust_attn.budget import BUDGETS, Wasserstein
 from robust_attn.spectral.lipschitz import local_lipschitz
 from tests.attacks.laws import KINDS, AttackLaws
 from tests.cases import CASES, generator, random_layer, random_measure
+from tests.selection import at_first
 
 
 class TestMove(AttackLaws):
@@ -21,10 +22,12 @@ class TestLinear(AttackLaws):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("kind", sorted(BUDGETS))
+@pytest.mark.parametrize("turn", at_first(range(len(KINDS)), 1))
 @pytest.mark.parametrize("radius", [1e-4, 0.3])
-def test_move_is_at_least_linear_and_beats_random(case, kind, radius):
-    layer, measure, budget = random_layer(case, generator(0)), random_measure(case, generator(1)), BUDGETS[kind](radius)
+def test_move_is_at_least_linear_and_beats_random(case, turn, radius):
+    """Every case with a budget of each kind by turns; in all turns with all."""
+    budget = BUDGETS[KINDS[(CASES.index(case) + turn) % len(KINDS)]](radius)
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
     linear, move, random = (
         attack(layer, measure, budget, generator=generator(2)).observation.output_change
         for attack in (Linear(), Move(20), RandomMove(30))

@@ -14,18 +14,34 @@ from tests.composed import composed
 
 NEEDS = {"data/text": ["data.path=x"], "data/images": ["data.path=x"]}
 EXPERIMENTS = sorted(path.stem for path in (configuration_folder() / "experiment").glob("*.yaml"))
-OPTIONS = [f"{group}/{name}" for group in GROUPS for name in choices(group)]
+OPTIONS = {group: list(choices(group)) for group in GROUPS}
+ROWS = [{group: names[row % len(names)] for group, names in OPTIONS.items()} for row in range(len(OPTIONS["task"]))]
+"""Every option of every group, one of each group at a time."""
 
 
-@pytest.mark.parametrize("option", [*OPTIONS, *(f"experiment/{name}" for name in EXPERIMENTS)])
-def test_every_option_composes_and_is_instantiated(option):
-    group, name = option.split("/")
-    settings = settings_from(composed(f"{group}={name}", *NEEDS.get(option, [])))
+def check_instances(settings):
     assert settings.attack.made().name == settings.attack.name
     assert budget_at(settings).kind == settings.budget.name
     assert settings.data.made() == settings.data
     assert settings.model.name in CATALOG
-    assert group == "experiment" or called(type(getattr(settings, group))) == name
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(row.values()))
+def test_every_option_composes_and_is_instantiated(row):
+    needed = [each for group, name in row.items() for each in NEEDS.get(f"{group}/{name}", [])]
+    settings = settings_from(composed(*(f"{group}={name}" for group, name in row.items()), *needed))
+    check_instances(settings)
+    assert {group: called(type(getattr(settings, group))) for group in GROUPS} == row
+
+
+def test_the_rows_have_every_option():
+    for group, names in OPTIONS.items():
+        assert {row[group] for row in ROWS} == set(names)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_composes_and_is_instantiated(name):
+    check_instances(settings_from(composed(f"experiment={name}")))
 
 
 def test_every_model_of_the_catalog_can_be_chosen():

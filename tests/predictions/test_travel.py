@@ -12,6 +12,7 @@ from robust_attn.predictions.travel import Checker, Planner, confirmed, planned
 from robust_attn.predictions.walks import FirstSketch, Streams
 from tests.cases import generator
 from tests.predictions.cases import normal, random_network
+from tests.selection import at_first
 
 
 def prepared(seed: int, *, deterministic: bool, probability: float = 1e-9):
@@ -64,7 +65,7 @@ def planned_ranges(tape, sketch, plan, draws, monkeypatch):
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", at_first(range(6), 1))
 def test_true_deviations_are_where_the_plan_says(seed, deterministic, monkeypatch):
     _, tape, free, chance, _, sketch = prepared(seed, deterministic=deterministic)
     points, radius = tape.value(0), 2e-4
