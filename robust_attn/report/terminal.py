@@ -20,12 +20,7 @@ from robust_attn.views.table import Cell, Table, narrowed
 from robust_attn.views.view import View
 from robust_attn.views.words import place_of
 
-COLOURS = {
-    Verdict.HOLDS: "green",
-    Verdict.VACUOUS: "yellow",
-    Verdict.UNKNOWN: "magenta",
-    Verdict.VIOLATED: "bold red",
-}
+COLOURS = {Verdict.HOLDS: "green", Verdict.VACUOUS: "yellow", Verdict.UNKNOWN: "magenta", Verdict.VIOLATED: "bold red"}
 WIDTH = 140
 ROWS_SHOWN = 200
 """Rows of a table that a screen shows; the report has more."""
