@@ -70,14 +70,10 @@ class RunSettings(Settings):
         return self.layers if isinstance(self.layers, tuple) else tuple(range(count))
 
 
-def plain_fields(settings: Settings) -> dict[str, Any]:
-    """Fields by name, as files write them."""
-    return {entry.name: listed(getattr(settings, entry.name)) for entry in settings_of(type(settings))}
-
-
 def plain_choice(group: str, settings: Settings) -> dict[str, Any]:
-    """The same with what the choice is called."""
-    return {KEYS.get(group, "name"): settings.name} | plain_fields(settings)
+    """What the choice is called, and its fields by name, as files write them."""
+    fields = {entry.name: listed(getattr(settings, entry.name)) for entry in settings_of(type(settings))}
+    return {KEYS.get(group, "name"): settings.name} | fields
 
 
 def chosen_layers(value: Any) -> tuple[int, ...] | str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from robust_attn.records.flat import flat
-from robust_attn.records.store import Run, find_runs
+from robust_attn.records.store import find_runs
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -37,15 +37,12 @@ def run_rows(folder: str | Path) -> list[dict[str, Any]]:
     """
     top, rows = Path(folder), []
     for run in find_runs(top):
-        about = {"run": run.folder.relative_to(top).as_posix(), "status": run.status, **_overrides(run)}
+        typed = (item.partition("=") for item in run.overrides if "=" in item)
+        overrides = {f"override.{key.lstrip('+~')}": _value(text) for key, _, text in typed}
+        about = {"run": run.folder.relative_to(top).as_posix(), "status": run.status, **overrides}
         rows += [about | flat(record.to_json()) for record in run.records]
     columns = dict.fromkeys(column for row in rows for column in row)
     return [{column: row.get(column) for column in columns} for row in rows]
-
-
-def _overrides(run: Run) -> dict[str, Any]:
-    pairs = (item.partition("=") for item in run.overrides if "=" in item)
-    return {f"override.{key.lstrip('+~')}": _value(text) for key, _, text in pairs}
 
 
 def _value(text: str) -> Any:

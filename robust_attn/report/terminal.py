@@ -64,13 +64,9 @@ def print_view(view: View, screen: Console) -> None:
     """The headline of a run, and those of its tables that are meant for a screen."""
     headline = view.statement.headline
     screen.print(f"{headline.title}. {headline.detail}", markup=False, highlight=False)
-    for table in closing_tables(view, screen.width):
-        screen.print(table)
-
-
-def closing_tables(view: View, width: int) -> list[RichTable]:
-    """The tables that a person sees at the end of a run."""
-    return [rich_table(table, width) for table in view.every_table if table.terminal]
+    for table in view.every_table:
+        if table.terminal:
+            screen.print(rich_table(table, screen.width))
 
 
 def rich_table(table: Table, width: int) -> RichTable:

@@ -55,16 +55,13 @@ def _gains(lines: Sequence[RunLine], attack: str) -> Iterator[tuple[Place, float
         for record in of_kind(line.run.records, AttackRecord):
             gain = record.observed.w2_gain or 0.0
             if record.attack == attack and record.layer is not None and gain > 0:
-                yield (tuple(shared.items()), _place(record)), gain, (group, record.layer)
+                budget = (record.budget.kind, record.budget.radius)
+                place = (record.model, record.weights, record.layer, record.head, record.sample, record.tokens, *budget)
+                yield (tuple(shared.items()), place), gain, (group, record.layer)
 
 
 def _of_attack(key: str) -> bool:
     return key == "attack" or key.startswith("attack.")
-
-
-def _place(record: AttackRecord) -> tuple[object, ...]:
-    budget = (record.budget.kind, record.budget.radius)
-    return (record.model, record.weights, record.layer, record.head, record.sample, record.tokens, *budget)
 
 
 def split_table(gains: Sequence[SplitGain]) -> Table:
