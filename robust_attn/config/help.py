@@ -9,8 +9,9 @@ from typing import Any
 
 from robust_attn.config.choices import OURS, USUAL, choices
 from robust_attn.config.folder import experiments
-from robust_attn.config.run import GROUPS, CertificateSettings, RunSettings
+from robust_attn.config.run import GROUPS, RunSettings
 from robust_attn.settings import default_of, limits_of, settings_of, summary_of
+from robust_attn.work import CertificateSettings
 
 WIDTH = 100
 COLUMN = 34
