@@ -23,7 +23,6 @@ from robust_attn.runs.background import in_background
 from robust_attn.runs.desk import RunDesk
 from robust_attn.runs.environment import peak_memory_gb
 from robust_attn.runs.folder import RunFolder
-from robust_attn.runs.progress import RunBars
 from robust_attn.runs.tracking import Tracker, make_tracker
 from robust_attn.types import ExitStatus, Outcome, RunState, UserError, Verdict
 from robust_attn.work import Work
@@ -84,10 +83,9 @@ def _record_all(
     settings: RunSettings, folder: RunFolder, records: list[Record], *, tracker: Tracker, console: Console
 ) -> None:
     """Write every record of the task, then keep it in `records` and tell whoever follows the run."""
-    with RunBars(console) as bars:
-        work = Work(settings, RunDesk(folder, bars, settings.dtype))
-        for record in in_background(settings.task.records(work)):
-            bars.record(record.sample)
+    with RunDesk(folder, console, settings.dtype) as desk:
+        for record in in_background(settings.task.records(Work(settings, desk))):
+            desk.record(record.sample)
             folder.append(record)
             records.append(record)
             tracker.record(record)

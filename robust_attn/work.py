@@ -9,8 +9,15 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from robust_attn.models.settings import ModelSettings
 from robust_attn.records.entry import Json
-from robust_attn.settings import Settings
-from robust_attn.types import FieldError
+from robust_attn.settings import Settings, required, setting
+from robust_attn.types import LARGEST_SEED, FieldError
+
+DTYPES = ("float64", "float32", "bfloat16")
+"""Precisions that a model may have; a bfloat16 layer is searched in float32, a whole model could not be."""
+LARGEST_CERTIFICATE_SEED = 2**63 - 1
+SMALLEST = 1e-140
+"""The smallest radius that is not zero: squares of displacements must not underflow."""
+SUPPORTS = ("auto", "tokens", "normalization")
 
 
 @runtime_checkable
@@ -23,92 +30,59 @@ class AskedTask(Protocol):
         """How many samples are read where the settings ask for so many."""
 
 
-@runtime_checkable
-class AskedBudget(Protocol):
-    """The budget of a run: the name of its norm, its radius, and the ball that atoms stay in."""
+@dataclass(frozen=True)
+class BudgetSettings(Settings):
+    """How far an attack may move the token measure."""
 
-    name: ClassVar[str]
+    radius: float = setting(0.01, "how far an attack may move the tokens, in the norm of the budget", least=0)
+    support: float | str = setting(
+        "auto", "the ball that atoms stay in: as the attack has it, by name or by its radius", words=SUPPORTS, above=0
+    )
 
-    @property
-    def radius(self) -> float:
-        """How far."""
-
-    @property
-    def support(self) -> float | str:
-        """By name, or by its radius."""
-
-
-@runtime_checkable
-class AskedCertificate(Protocol):
-    """How certificates are to be computed."""
-
-    @property
-    def deterministic(self) -> bool:
-        """Without what holds only with high probability."""
-
-    @property
-    def failure_probability(self) -> float:
-        """That of a Lanczos value."""
-
-    @property
-    def lanczos_steps(self) -> int:
-        """How many at most."""
-
-    @property
-    def seed(self) -> int | None:
-        """Of the drawn starts; None to draw one."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 0 < self.radius < SMALLEST:
+            raise FieldError("radius", f"must be zero or at least {SMALLEST:g}, got {self.radius}.")
 
 
-@runtime_checkable
-class Asked(Protocol):
-    """What is read of a run's settings (`config/run.py` has all of it)."""
+@dataclass(frozen=True)
+class CertificateSettings(Settings):
+    """How certificates are computed."""
 
-    @property
-    def task(self) -> AskedTask:
-        """What is done."""
+    deterministic: bool = setting(False, "leave out what holds only with high probability")
+    failure_probability: float = setting(1e-9, "that of a Lanczos value", above=0, below=1)
+    lanczos_steps: int = setting(64, "how many at most", least=1)
+    seed: int | None = setting(
+        None,
+        "repeats a record; null draws a start that nobody knew, and records it",
+        least=0,
+        most=LARGEST_CERTIFICATE_SEED,
+    )
+    name: ClassVar[str] = "certificate"
 
-    @property
-    def model(self) -> ModelSettings:
-        """The model whose layers are looked at."""
 
-    @property
-    def data(self) -> Settings:
-        """What the model reads."""
+@dataclass(frozen=True)
+class Asked(Settings):
+    """One choice of every group, and what all tasks share."""
 
-    @property
-    def attack(self) -> Settings:
-        """How tokens are perturbed."""
-
-    @property
-    def budget(self) -> AskedBudget:
-        """How far."""
-
-    @property
-    def certificate(self) -> AskedCertificate:
-        """How certificates are computed."""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens per sample."""
-
-    @property
-    def samples(self) -> int:
-        """Samples."""
-
-    @property
-    def seed(self) -> int:
-        """Of everything random but certificates."""
-
-    @property
-    def dtype(self) -> str:
-        """Precision of the model."""
-
-    @property
-    def device(self) -> str:
-        """Where the model runs."""
+    task: AskedTask = required("what is done")
+    model: ModelSettings = required("the model whose layers are looked at")
+    data: Settings = required("what the model reads")
+    attack: Settings = required("how tokens are perturbed")
+    budget: BudgetSettings = required("how far")
+    tracker: Settings = required("who follows the run")
+    certificate: CertificateSettings = required("how certificates are computed")
+    layers: tuple[int, ...] | str = setting("all", "all, or a list of layer numbers such as [0,5]")
+    tokens: int = setting(32, "tokens per sample", least=1)
+    samples: int = setting(4, "samples", least=1)
+    seed: int = setting(0, "of everything random but certificates", least=0, most=LARGEST_SEED, whole=True)
+    device: str = setting("auto", "where a model runs", form="auto, cpu, cuda, cuda:NUMBER or mps")
+    dtype: str = setting("float64", "precision of the model", words=DTYPES)
+    tolerance: float | None = setting(None, "short for task.tolerance of task=certify", above=0)
 
     def layers_of(self, count: int) -> tuple[int, ...]:
         """The layers chosen of a model that has `count`."""
+        return self.layers if isinstance(self.layers, tuple) else tuple(range(count))
 
 
 class Desk:

@@ -57,7 +57,10 @@ def choices(group: str) -> dict[str, type[Settings]]:
     if group not in _EXTENDED:
         return ours
     foreign = _foreign(group)
-    unusable = {name: _unusable(name, trouble) for name, trouble in foreign.broken.items()}
+    unusable = {
+        name: type(name, (Unusable,), {"name": name, "trouble": said, "__doc__": said, "__module__": __name__})
+        for name, said in foreign.broken.items()
+    }
     found = {name: choice_of(kind) if isinstance(kind, ModelSpec) else kind for name, kind in foreign.found.items()}
     return ours | found | unusable
 
@@ -77,7 +80,3 @@ def _foreign(group: str) -> Plugins:
 
 def _is_choice(found: Any) -> bool:
     return isinstance(found, type) and issubclass(found, Settings) and isinstance(getattr(found, "name", None), str)
-
-
-def _unusable(name: str, trouble: str) -> type[Settings]:
-    return type(name, (Unusable,), {"name": name, "trouble": trouble, "__doc__": trouble, "__module__": __name__})

@@ -9,8 +9,9 @@ from typing import Any
 
 from robust_attn.config.choices import OURS, USUAL, choices
 from robust_attn.config.folder import experiments
-from robust_attn.config.run import GROUPS, CertificateSettings, RunSettings
+from robust_attn.config.run import GROUPS, RunSettings
 from robust_attn.settings import default_of, limits_of, settings_of, summary_of
+from robust_attn.work import CertificateSettings
 
 WIDTH = 100
 COLUMN = 34
@@ -45,7 +46,7 @@ def help_text() -> str:
         *_lines(list(settings_of(CertificateSettings)), "certificate.", "  "),
         *(line for group in GROUPS for line in _group(group)),
         "\nexperiment: a saved experiment; NAME_quick is the same, smaller\n",
-        textwrap.fill(", ".join(_long_experiments()), WIDTH, initial_indent="  ", subsequent_indent="  "),
+        _filled(", ".join(name for name in experiments() if not name.endswith("_quick")), "  ", "  "),
         f"\n{END}",
     ]
     return "\n".join(parts)
@@ -78,10 +79,6 @@ def common_settings(group: str) -> list[Field[Any]] | None:
     kinds = list(OURS[group].values())
     names = {tuple(entry.name for entry in settings_of(kind)) for kind in kinds}
     return list(settings_of(kinds[0])) if len(names) == 1 else None
-
-
-def _long_experiments() -> list[str]:
-    return [name for name in experiments() if not name.endswith("_quick")]
 
 
 def _field(name: str) -> Any:

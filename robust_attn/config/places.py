@@ -72,7 +72,8 @@ class Plan:
     @classmethod
     def of(cls, hydra: DictConfig) -> Plan:
         """As Hydra's own sweeper reads what was typed; it alone can count what glob(...) stands for."""
-        parsed = OverridesParser.create().parse_overrides([*_params(hydra.sweeper), *hydra.overrides.task])
+        params = [f"{name}={value}" for name, value in (hydra.sweeper.get("params") or {}).items()]
+        parsed = OverridesParser.create().parse_overrides([*params, *hydra.overrides.task])
         names, jobs = tuple(each.get_key_element() for each in parsed if each.is_sweep_override()), None
         with contextlib.suppress(HydraException):
             jobs = len(BasicSweeper.split_arguments(parsed, None)[0]) if is_basic(hydra.sweeper) else None
@@ -90,10 +91,6 @@ class Plan:
 def is_basic(sweeper: DictConfig) -> bool:
     """Whether every combination is tried, so that nobody asks how a job went."""
     return str(sweeper._target_).endswith("BasicSweeper")
-
-
-def _params(sweeper: DictConfig) -> list[str]:
-    return [f"{name}={value}" for name, value in (sweeper.get("params") or {}).items()]
 
 
 class Places(Callback):

@@ -9,8 +9,9 @@ from typing import Any
 
 from robust_attn.config.choices import OURS, USUAL
 from robust_attn.config.help import common_settings, default_text, description
-from robust_attn.config.run import GROUPS, CertificateSettings, RunSettings
+from robust_attn.config.run import GROUPS, RunSettings
 from robust_attn.settings import limits_of, settings_of
+from robust_attn.work import CertificateSettings
 
 README = Path(__file__).resolve().parent.parent.parent / "README.md"
 BEGIN = "<!-- settings: written by python -m robust_attn.config.readme -->\n"

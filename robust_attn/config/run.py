@@ -6,14 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from robust_attn.config.budgets import BudgetSettings
-from robust_attn.models.settings import ModelSettings
-from robust_attn.settings import Settings, called, listed, required, setting, settings_of
-from robust_attn.tasks.task import DTYPES, Task
-from robust_attn.types import LARGEST_SEED, FieldError, UserError
+from robust_attn.settings import Settings, called, listed, required, settings_of
+from robust_attn.tasks.task import Task
+from robust_attn.types import FieldError, UserError
+from robust_attn.work import Asked
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
-LARGEST_CERTIFICATE_SEED = 2**63 - 1
 GROUPS = ("task", "model", "data", "attack", "budget", "tracker")
 """The groups of which one choice each is made."""
 KEYS = {"budget": "kind"}
@@ -21,39 +19,10 @@ KEYS = {"budget": "kind"}
 
 
 @dataclass(frozen=True)
-class CertificateSettings(Settings):
-    """How certificates are computed."""
-
-    deterministic: bool = setting(False, "leave out what holds only with high probability")
-    failure_probability: float = setting(1e-9, "that of a Lanczos value", above=0, below=1)
-    lanczos_steps: int = setting(64, "how many at most", least=1)
-    seed: int | None = setting(
-        None,
-        "repeats a record; null draws a start that nobody knew, and records it",
-        least=0,
-        most=LARGEST_CERTIFICATE_SEED,
-    )
-    name: ClassVar[str] = "certificate"
-
-
-@dataclass(frozen=True)
-class RunSettings(Settings):
-    """One choice of every group, and what all tasks share."""
+class RunSettings(Asked):
+    """What is asked for, with a task that can do it, checked as a whole."""
 
     task: Task = required("what is done")
-    model: ModelSettings = required("the model whose layers are looked at")
-    data: Settings = required("what the model reads")
-    attack: Settings = required("how tokens are perturbed")
-    budget: BudgetSettings = required("how far")
-    tracker: Settings = required("who follows the run")
-    certificate: CertificateSettings = required("how certificates are computed")
-    layers: tuple[int, ...] | str = setting("all", "all, or a list of layer numbers such as [0,5]")
-    tokens: int = setting(32, "tokens per sample", least=1)
-    samples: int = setting(4, "samples", least=1)
-    seed: int = setting(0, "of everything random but certificates", least=0, most=LARGEST_SEED, whole=True)
-    device: str = setting("auto", "where a model runs", form="auto, cpu, cuda, cuda:NUMBER or mps")
-    dtype: str = setting("float64", "precision of the model", words=DTYPES)
-    tolerance: float | None = setting(None, "short for task.tolerance of task=certify", above=0)
     name: ClassVar[str] = "run"
 
     def __post_init__(self) -> None:
@@ -70,19 +39,11 @@ class RunSettings(Settings):
         if self.tolerance is not None and not hasattr(self.task, "tolerance"):
             raise UserError(f"tolerance is a setting of task=certify; there is none in task={task}.")
 
-    def layers_of(self, count: int) -> tuple[int, ...]:
-        """The layers chosen of a model that has `count`."""
-        return self.layers if isinstance(self.layers, tuple) else tuple(range(count))
-
-
-def plain_fields(settings: Settings) -> dict[str, Any]:
-    """Fields by name, as files write them."""
-    return {entry.name: listed(getattr(settings, entry.name)) for entry in settings_of(type(settings))}
-
 
 def plain_choice(group: str, settings: Settings) -> dict[str, Any]:
-    """The same with what the choice is called."""
-    return {KEYS.get(group, "name"): settings.name} | plain_fields(settings)
+    """What the choice is called, and its fields by name, as files write them."""
+    fields = {entry.name: listed(getattr(settings, entry.name)) for entry in settings_of(type(settings))}
+    return {KEYS.get(group, "name"): settings.name} | fields
 
 
 def chosen_layers(value: Any) -> tuple[int, ...] | str:

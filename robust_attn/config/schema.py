@@ -10,10 +10,11 @@ import omegaconf
 from hydra.core.config_store import ConfigStore
 
 from robust_attn.config.choices import choices
-from robust_attn.config.run import GROUPS, KEYS, CertificateSettings, RunSettings
+from robust_attn.config.run import GROUPS, KEYS, RunSettings
 from robust_attn.models.settings import ModelSettings
 from robust_attn.settings import Settings, called, default_of, listed, settings_of
 from robust_attn.tasks.registry import ALIASES
+from robust_attn.work import CertificateSettings
 
 Entry = tuple[str, Any, Any]
 SHARED = ("tolerance",)

@@ -9,9 +9,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from robust_attn.config.choices import choices, warn_of_unusable
-from robust_attn.config.run import GROUPS, KEYS, CertificateSettings, RunSettings, chosen_layers
+from robust_attn.config.run import GROUPS, KEYS, RunSettings, chosen_layers
 from robust_attn.settings import Settings, read, settings_of
 from robust_attn.types import FieldError, UserError
+from robust_attn.work import CertificateSettings
 
 
 def plain(config: DictConfig) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from robust_attn.records.flat import flat
-from robust_attn.records.store import Run, find_runs
+from robust_attn.records.store import find_runs
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -35,20 +35,14 @@ def run_rows(folder: str | Path) -> list[dict[str, Any]]:
     a list of named things goes by their names, such as `bounds.local.second_order.log10`; other lists stay lists.
     Every row has every column, None where its record says nothing.
     """
-    top = Path(folder)
-    rows = [row for run in find_runs(top) for row in _rows_of(run, top)]
+    top, rows = Path(folder), []
+    for run in find_runs(top):
+        typed = (item.partition("=") for item in run.overrides if "=" in item)
+        overrides = {f"override.{key.lstrip('+~')}": _value(text) for key, _, text in typed}
+        about = {"run": run.folder.relative_to(top).as_posix(), "status": run.status, **overrides}
+        rows += [about | flat(record.to_json()) for record in run.records]
     columns = dict.fromkeys(column for row in rows for column in row)
     return [{column: row.get(column) for column in columns} for row in rows]
-
-
-def _rows_of(run: Run, top: Path) -> list[dict[str, Any]]:
-    about = {"run": run.folder.relative_to(top).as_posix(), "status": run.status, **_overrides(run)}
-    return [about | flat(record.to_json()) for record in run.records]
-
-
-def _overrides(run: Run) -> dict[str, Any]:
-    pairs = (item.partition("=") for item in run.overrides if "=" in item)
-    return {f"override.{key.lstrip('+~')}": _value(text) for key, _, text in pairs}
 
 
 def _value(text: str) -> Any:

@@ -81,7 +81,9 @@ def find_runs(folder: Path) -> tuple[Run, ...]:
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; expected a folder that holds runs.")
     found = {path.parent for name in (RECORDS, SUMMARY) for path in folder.rglob(name) if path.is_file()}
-    return tuple(sorted((load_run(path) for path in found if not _inside_tracker(path, folder)), key=_order))
+    # The wandb folder of a run keeps copies of its files, which are not runs of their own.
+    own = [path for path in found if "wandb" not in path.relative_to(folder).parts]
+    return tuple(sorted(map(load_run, own), key=_order))
 
 
 def read_records(path: Path, task: str | None) -> tuple[tuple[Record, ...], int]:
@@ -121,11 +123,6 @@ def _natural_order(parts: Iterable[str]) -> tuple[tuple[int, str], ...]:
     """By the numbers that names hold, as a person counts: 2-move comes before 10-move."""
     pieces = (piece for part in parts for piece in re.split(r"(\d+)", f"{part}/") if piece)
     return tuple((int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces)
-
-
-def _inside_tracker(path: Path, top: Path) -> bool:
-    """The wandb folder of a run keeps copies of its files, which are not runs of their own."""
-    return "wandb" in path.relative_to(top).parts
 
 
 def _parsed(text: bytes) -> object:

@@ -22,6 +22,7 @@ from robust_attn.report.style import (
 )
 from robust_attn.views.numerals import at_most, tick
 from robust_attn.views.panel import Look, MapCell, Panel, Point, Role
+from robust_attn.views.words import shortened
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -200,7 +201,7 @@ def _beside_names(panel: Panel, tips: Tips) -> "matplotlib.figure.Figure":
     _level(axes, panel, upright=True)
     axes.margins(x=0.16 if single else 0.06)
     log_axis(axes, "x") if panel.log_y and any(panel.lines.values()) else None
-    axes.set_yticks(range(len(panel.categories)), [literal(_short(name)) for name in panel.categories])
+    axes.set_yticks(range(len(panel.categories)), [literal(shortened(name, 34)) for name in panel.categories])
     axes.tick_params(axis="y", labelcolor=INK, labelsize=SMALL)
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x")
@@ -218,10 +219,6 @@ def _value_beside(axes: "matplotlib.axes.Axes", panel: Panel, name: str, place: 
     side: dict[str, Any] = {"xytext": (-8 if left else 8, 0), "ha": "right" if left else "left"}
     text = panel.value(name, value)
     axes.annotate(text, (value, place), textcoords="offset points", va="center", fontsize=SMALL, **side)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 34 else name[:33] + "…"
 
 
 def _map(panel: Panel, tips: Tips) -> "matplotlib.figure.Figure":

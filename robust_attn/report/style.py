@@ -82,11 +82,7 @@ def family_colour(name: str) -> str:
 
 
 def log_axis(
-    axes: "matplotlib.axes.Axes",
-    name: str,
-    *,
-    at: Collection[float] = (),
-    label: Callable[[float], str] = tick,
+    axes: "matplotlib.axes.Axes", name: str, *, at: Collection[float] = (), label: Callable[[float], str] = tick
 ) -> None:
     """A logarithmic axis with labels in plain numbers: at given places, else at round numbers or decades."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator

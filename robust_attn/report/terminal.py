@@ -20,12 +20,7 @@ from robust_attn.views.table import Cell, Table, narrowed
 from robust_attn.views.view import View
 from robust_attn.views.words import place_of
 
-COLOURS = {
-    Verdict.HOLDS: "green",
-    Verdict.VACUOUS: "yellow",
-    Verdict.UNKNOWN: "magenta",
-    Verdict.VIOLATED: "bold red",
-}
+COLOURS = {Verdict.HOLDS: "green", Verdict.VACUOUS: "yellow", Verdict.UNKNOWN: "magenta", Verdict.VIOLATED: "bold red"}
 WIDTH = 140
 ROWS_SHOWN = 200
 """Rows of a table that a screen shows; the report has more."""
@@ -69,13 +64,9 @@ def print_view(view: View, screen: Console) -> None:
     """The headline of a run, and those of its tables that are meant for a screen."""
     headline = view.statement.headline
     screen.print(f"{headline.title}. {headline.detail}", markup=False, highlight=False)
-    for table in closing_tables(view, screen.width):
-        screen.print(table)
-
-
-def closing_tables(view: View, width: int) -> list[RichTable]:
-    """The tables that a person sees at the end of a run."""
-    return [rich_table(table, width) for table in view.every_table if table.terminal]
+    for table in view.every_table:
+        if table.terminal:
+            screen.print(rich_table(table, screen.width))
 
 
 def rich_table(table: Table, width: int) -> RichTable:

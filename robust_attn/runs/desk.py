@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import final
 
+from rich.console import Console
+
 from robust_attn.records.entry import Json
 from robust_attn.records.store import ENVIRONMENT
 from robust_attn.runs.environment import environment
@@ -14,33 +16,17 @@ from robust_attn.work import Desk
 
 
 @final
-class RunDesk(Desk):
-    """Tells the bars how far the task is, and leaves its findings in the run folder. Any thread may work at it."""
+class RunDesk(RunBars, Desk):
+    """Bars that show how far the task is; its findings go to the run folder. Any thread may work at it."""
 
-    def __init__(self, folder: RunFolder, bars: RunBars, dtype: str) -> None:
+    def __init__(self, folder: RunFolder, console: Console, dtype: str) -> None:
+        super().__init__(console)
         self.folder = folder
-        self.bars = bars
         self.dtype = dtype
-
-    def begin(self, title: str, *, layers: int | None = None, samples: int | None = None) -> None:
-        """New bars."""
-        self.bars.begin(title, layers=layers, samples=samples)
-
-    def begin_layer(self, title: str) -> None:
-        """The bar of layers changes its title."""
-        self.bars.begin_layer(title)
-
-    def end_layer(self) -> None:
-        """The bar of layers moves on."""
-        self.bars.end_layer()
-
-    def step(self) -> None:
-        """The bar of steps moves on."""
-        self.bars.step()
 
     def tell(self, sentence: str, *, loud: bool = False) -> None:
         """A line above the bars."""
-        self.bars.console.print(sentence, style="bold yellow" if loud else None, markup=False, highlight=False)
+        self.console.print(sentence, style="bold yellow" if loud else None, markup=False, highlight=False)
 
     def origin(self, weights: str, sha256: Mapping[str, str], note: str | None) -> None:
         """environment.json."""

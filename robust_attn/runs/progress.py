@@ -9,13 +9,12 @@ layer together; the bar of samples then fills at once.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import final
+from typing import Self
 
 from rich import progress
 from rich.console import Console
 
 
-@final
 class RunBars:
     """What a run shows while it works. Its methods may be called from any thread."""
 
@@ -36,7 +35,7 @@ class RunBars:
         self._samples = self.progress.add_task("samples", total=None, visible=False)
         self._steps = self.progress.add_task("steps", total=None, visible=False)
 
-    def __enter__(self) -> RunBars:
+    def __enter__(self) -> Self:
         self.progress.start()
         return self
 

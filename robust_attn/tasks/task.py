@@ -14,10 +14,7 @@ from robust_attn.records.store import Run
 from robust_attn.settings import Settings
 from robust_attn.types import FieldError
 from robust_attn.views.view import View
-from robust_attn.work import Work
-
-DTYPES = ("float64", "float32", "bfloat16")
-"""Precisions that a model may have; a bfloat16 layer is searched in float32, a whole model could not be."""
+from robust_attn.work import DTYPES, Work
 
 
 class Needs(StrEnum):

@@ -16,7 +16,7 @@ from robust_attn.views.split_gain import split_gains, split_panel, split_table
 from robust_attn.views.table import ABSENT, Cell, Field, Fields, Table, cells, counts, filled, perhaps, table_of, texts
 from robust_attn.views.trends import along_panels, trend_table, value_table
 from robust_attn.views.view import Headline, Statement, Tile, Tone, View, present
-from robust_attn.views.words import counted, sentence, share
+from robust_attn.views.words import counted, sentence, share, shortened
 
 RUNS_SHOWN = 1000
 RUNS_DRAWN = 60
@@ -205,5 +205,4 @@ def _runs_panel(kind: str, known: Sequence[RunLine], *, only: bool) -> Panel:
 
 def _short(line: RunLine) -> str:
     told = ", ".join(value for value in line.settings.values() if value != UNSTATED)
-    shown = told if told and len(line.settings) <= COLUMNS_OF_SETTINGS else line.label
-    return shown if len(shown) <= 30 else shown[:29] + "…"
+    return shortened(told if told and len(line.settings) <= COLUMNS_OF_SETTINGS else line.label, 30)

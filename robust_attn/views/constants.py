@@ -12,7 +12,7 @@ from robust_attn.records.store import Run
 from robust_attn.views import words
 from robust_attn.views.fit import PowerLaw, power_law
 from robust_attn.views.numerals import at_least, at_most, plain
-from robust_attn.views.panel import Look, Panel, Point, Role
+from robust_attn.views.panel import Look, Panel, Role
 from robust_attn.views.samples import sample_fields
 from robust_attn.views.table import Field, Fields, Table, constants, counts, filled, numbers, perhaps, table_of, texts
 from robust_attn.views.view import Headline, Statement, Tile, Tone, View, present
@@ -135,17 +135,16 @@ def _promise(records: Sequence[ConstantRecord]) -> str:
 def _tiles(records: Sequence[ConstantRecord]) -> tuple[Tile, ...]:
     lengths = sorted({record.tokens for record in records})
     highest = at_least(largest(record.lipschitz.lower for record in records))
-    cells = [Tile("Largest local constant", highest, "gain of an infinitely small change, over all records")]
-    if len(lengths) > 1:
-        cells.append(Tile("Lengths", f"{lengths[0]}–{lengths[-1]}", f"tokens, {len(lengths)} lengths"))
-    return tuple(cells)
+    most = Tile("Largest local constant", highest, "gain of an infinitely small change, over all records")
+    several = Tile("Lengths", f"{lengths[0]}–{lengths[-1]}", f"tokens, {len(lengths)} lengths")
+    return (most, several) if len(lengths) > 1 else (most,)
 
 
 def _growth_table(growth: Sequence[Growth], axis: Axis) -> Table:
     sizes = sorted({size for line in growth for size in line.means})
     fitted: Fields[Growth] = (
         numbers("Exponent b", lambda line: line.law.exponent),
-        texts("95 %", lambda line: _interval(line.law), optional=True),
+        texts("95 %", lambda line: line.law.interval and "{:.3f} to {:.3f}".format(*line.law.interval), optional=True),
     )
     fields: Fields[Growth] = (
         texts("Part", lambda line: line.part),
@@ -166,10 +165,6 @@ def _mean(size: float, letter: str) -> Field[Growth]:
     return perhaps(f"{letter} = {plain(size)}", lambda line: line.means.get(size), lambda mean: plain(mean, 4))
 
 
-def _interval(law: PowerLaw) -> str | None:
-    return None if law.interval is None else f"{law.interval[0]:.3f} to {law.interval[1]:.3f}"
-
-
 def _panel(growth: Sequence[Growth], axis: Axis) -> Panel | None:
     """The mean constant of each whole layer, where there are several sizes; the released code's dashed."""
     whole = [line for line in growth if len(line.means) > 1 and "head" not in line.part]
@@ -177,8 +172,7 @@ def _panel(growth: Sequence[Growth], axis: Axis) -> Panel | None:
     drawn = [line for line in whole if line.name in groups[:LINES_DRAWN]]
     if not drawn:
         return None
-    lines: dict[str, tuple[Point, ...]] = {}
-    looks: dict[str, Look] = {}
+    lines, looks = {}, {}
     for line in drawn:
         exponent = "" if line.law.exponent is None else f", exponent {plain(line.law.exponent, 2)}"
         name = f"{line.name}{'' if line.estimator == OURS else ', ' + RELEASED}{exponent}"

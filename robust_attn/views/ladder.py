@@ -55,7 +55,8 @@ def ladder_of(record: Check | BallRecord) -> tuple[Rung, ...]:
     From the smallest to the largest, then those at the tokens, then those that do not apply or are not known.
     """
     offset = _offset(record) if isinstance(record, Check) else 0.0
-    rungs = [_rung(bound, record.certified.bound, offset) for bound in record.bounds]
+    values = [(bound, _log10_of(bound, offset)) for bound in record.bounds]
+    rungs = [Rung(bound, log10, bound.name == record.certified.bound and log10 is not None) for bound, log10 in values]
 
     def place(rung: Rung) -> tuple[bool, bool, float, str]:
         return rung.log10 is None, rung.role is Role.TANGENT, rung.log10 or 0.0, rung.bound.name
@@ -136,13 +137,10 @@ def _ratio(rung: Rung, base: float | None) -> Cell:
     return Cell(f"{power_of_ten(ratio)} ×", max(ratio, -LARGEST))
 
 
-def _rung(bound: BoundPart, promised: str | None, offset: float | None) -> Rung:
-    log10 = _log10_of(bound, offset) if bound.applies else None
-    return Rung(bound, log10, bound.name == promised and log10 is not None)
-
-
 def _log10_of(bound: BoundPart, offset: float | None) -> float | None:
     change = bound.output_change
+    if not bound.applies:
+        return None
     if change is not None:
         return math.log10(change) if change > 0 else None if change < 0 else -math.inf
     return bound.log10 + offset if bound.log10 is not None and offset is not None else None

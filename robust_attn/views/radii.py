@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from robust_attn.records.kinds import Check
-from robust_attn.views.panel import Look, Panel, Point, Role, positive_line
+from robust_attn.views.panel import Look, Panel, Role, positive_line
 from robust_attn.views.words import covering, largest
 
 LAYERS_DRAWN = 8
@@ -15,8 +15,7 @@ LAYERS_DRAWN = 8
 def radii_panel(checks: Iterable[Check]) -> Panel | None:
     """Both against the radius, of layers some sample of which was examined at several; those samples alone."""
     groups = _several_radii(checks)
-    lines: dict[str, tuple[Point, ...]] = {}
-    looks: dict[str, Look] = {}
+    lines, looks = {}, {}
     for layer in sorted(groups)[:LAYERS_DRAWN]:
         radii = sorted({check.budget.radius or 0.0 for check in groups[layer]})
         found = [(radius, [check for check in groups[layer] if check.budget.radius == radius]) for radius in radii]

@@ -36,7 +36,7 @@ def repeats_view(run: Run) -> View:
         tables=present(_typed_table(typed) if typed else None, _layer_table(layers) if layers else None),
         panels=present(_panel(typed)),
         terms=_TERMS,
-        details=_texts(typed),
+        details=text_tables("The typed texts", sorted({each.sample: each.text for each in typed if each.text}.items())),
         question="do repeated words flip its predictions?",
     )
 
@@ -157,8 +157,3 @@ def _panel(typed: Sequence[RepeatRecord]) -> Panel | None:
     return Panel(
         "repeats", "Loss against repetitions", "repetitions", "loss", lines, looks=looks, log_x=False, caption=caption
     )
-
-
-def _texts(typed: Sequence[RepeatRecord]) -> tuple[Table, ...]:
-    last = {record.sample: record.text for record in typed if record.text}
-    return text_tables("The typed texts", sorted(last.items()))

@@ -114,6 +114,8 @@ def _line(top: Path, run: Run, keys: Sequence[str]) -> RunLine:
     attacked = [record for record in layers if record.attacked]
     way, constants = of_kind(run.records, kinds.LayerRecord), of_kind(run.records, kinds.ConstantRecord)
     balls = of_kind(run.records, kinds.BallRecord)
+    promises = (kinds.Check, kinds.BallRecord)  # UNKNOWN where what is promised is not known
+    judged = [verdict_of(record) if isinstance(record, promises) else record.judged for record in run.records]
     relative = run.folder.relative_to(top).as_posix()
     return RunLine(
         run=run,
@@ -128,13 +130,8 @@ def _line(top: Path, run: Run, keys: Sequence[str]) -> RunLine:
         lipschitz=largest([*(r.lipschitz.lower for r in balls), *(r.lipschitz.lower for r in constants)]),
         flips=_flips(run.records),
         flip_radius=smallest(record.smallest_flip for record in of_kind(run.records, kinds.PredictionRecord)),
-        verdicts=tuple(verdict for record in run.records if (verdict := _judged(record)) is not None),
+        verdicts=tuple(verdict for verdict in judged if verdict is not None),
     )
-
-
-def _judged(record: kinds.Record) -> Verdict | None:
-    """The verdict that counts; UNKNOWN where what is promised is not known."""
-    return verdict_of(record) if isinstance(record, kinds.Check | kinds.BallRecord) else record.judged
 
 
 def _flips(records: Sequence[kinds.Record]) -> tuple[int, int] | None:

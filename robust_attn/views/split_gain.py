@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from robust_attn.records.kinds import AttackRecord, of_kind
 from robust_attn.views.numerals import plain
@@ -40,7 +40,10 @@ def split_gains(lines: Sequence[RunLine]) -> tuple[SplitGain, ...]:
     for place, gain, group in _gains(lines, SPLIT):
         if place in moved:
             ratios[group].append(gain / moved[place])
-    return tuple(_summary(group, layer, ratios[group, layer]) for group, layer in sorted(ratios))
+    return tuple(
+        SplitGain(*group, len(some), min(some), geometric_mean(some), max(some))
+        for group, some in sorted(ratios.items())
+    )
 
 
 def _gains(lines: Sequence[RunLine], attack: str) -> Iterator[tuple[Place, float, tuple[str, int]]]:
@@ -52,21 +55,13 @@ def _gains(lines: Sequence[RunLine], attack: str) -> Iterator[tuple[Place, float
         for record in of_kind(line.run.records, AttackRecord):
             gain = record.observed.w2_gain or 0.0
             if record.attack == attack and record.layer is not None and gain > 0:
-                yield (tuple(shared.items()), _place(record)), gain, (group, record.layer)
+                budget = (record.budget.kind, record.budget.radius)
+                place = (record.model, record.weights, record.layer, record.head, record.sample, record.tokens, *budget)
+                yield (tuple(shared.items()), place), gain, (group, record.layer)
 
 
 def _of_attack(key: str) -> bool:
     return key == "attack" or key.startswith("attack.")
-
-
-def _place(record: AttackRecord) -> tuple[object, ...]:
-    budget = (record.budget.kind, record.budget.radius)
-    return (record.model, record.weights, record.layer, record.head, record.sample, record.tokens, *budget)
-
-
-def _summary(group: str, layer: int, ratios: Sequence[float]) -> SplitGain:
-    typical = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
-    return SplitGain(group, layer, len(ratios), min(ratios), typical, max(ratios))
 
 
 def split_table(gains: Sequence[SplitGain]) -> Table:

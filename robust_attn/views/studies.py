@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from robust_attn.records.kinds import Check, Record, SplittingRecord, StudyRecord, of_kind
+from robust_attn.records.kinds import Check, SplittingRecord, StudyRecord, of_kind
 from robust_attn.records.store import Run
 from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Verdict
@@ -42,20 +42,15 @@ def study_view(run: Run, panels: Sequence[Panel] = ()) -> View:
     )
     # What could not be computed heads a study before what could: it must not look like success.
     whole = merged(sorted(views, key=lambda view: view.statement.headline.tone is not Tone.UNKNOWN))
+    verdicts_given = words.verdict_words(verdict_counts(record.judged for record in run.records))
     return replace(
         whole,
-        tiles=(*whole.tiles, _verdict_tile(run.records)),
+        tiles=(*whole.tiles, Tile("Records", str(len(run.records)), verdicts_given or "none of them makes a promise")),
         tables=tuple(map(panel_table, panels)) or whole.tables,
         panels=(*panels, *whole.panels),
         details=(*(whole.tables if panels else ()), *whole.details),
         question="how good are the bounds?",
     )
-
-
-def _verdict_tile(records: Sequence[Record]) -> Tile:
-    judged = [record.judged for record in records if record.judged is not None]
-    said = words.verdict_words(verdict_counts(judged)) or "none of them makes a promise"
-    return Tile("Records", str(len(records)), said)
 
 
 def _configurations(records: Sequence[StudyRecord]) -> View:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -93,8 +92,7 @@ def _along(lines: Sequence[RunLine], key: str, drawn: Drawn) -> Panel | None:
     several = {group: some for group, some in groups.items() if len({line.settings[key] for line in some}) > 1}
     if not several:
         return None
-    series: dict[str, tuple[Point, ...]] = {}
-    looks: dict[str, Look] = {}
+    series, looks = {}, {}
     for group, some in list(several.items())[:GROUPS_DRAWN]:
         for quantity, (role, value) in drawn.quantities.items():
             points = _points(some, key, value)
@@ -114,10 +112,10 @@ def _along(lines: Sequence[RunLine], key: str, drawn: Drawn) -> Panel | None:
 
 
 def _groups(lines: Iterable[RunLine], key: str) -> dict[str, list[RunLine]]:
-    groups: defaultdict[str, list[RunLine]] = defaultdict(list)
+    groups: dict[str, list[RunLine]] = {}
     for line in lines:
-        groups[line.without(key)].append(line)
-    return dict(groups)
+        groups.setdefault(line.without(key), []).append(line)
+    return groups
 
 
 def _points(lines: Iterable[RunLine], key: str, value: Quantity) -> tuple[Point, ...]:
@@ -169,9 +167,10 @@ def value_table(lines: Sequence[RunLine]) -> Table:
     """
     groups: list[tuple[str, str, list[RunLine]]] = []
     for key in lines[0].settings if lines else ():
-        values = sorted({line.settings[key] for line in lines}, key=_order)
+        # by size where values are numbers, words before them
+        values = sorted({line.settings[key] for line in lines}, key=lambda value: (positive(value) or 0.0, value))
         found = [(key, value, [line for line in lines if line.settings[key] == value]) for value in values]
-        known = [group for group in found if any(map(_numbers, group[2]))]
+        known = [one for one in found if any({line.gain, line.tightness, line.lipschitz} - {None} for line in one[2])]
         if len(values) < len(lines) and len(values) <= VALUES_SHOWN and len(known) > 1:
             groups += known
     fields: Fields[tuple[str, str, list[RunLine]]] = (
@@ -191,12 +190,3 @@ def value_table(lines: Sequence[RunLine]) -> Table:
         "(the share of it that an attack reached), the smallest and the largest local constant."
     )
     return table_of("value-table", "Best and worst, setting by setting", fields, groups, note=note, rest="")
-
-
-def _order(value: str) -> tuple[float, str]:
-    found = positive(value)
-    return (0.0, value) if found is None else (found, "")
-
-
-def _numbers(line: RunLine) -> list[float]:
-    return [value for value in (line.gain, line.tightness, line.lipschitz) if value is not None]

@@ -120,6 +120,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def shortened(text: str, most: int) -> str:
+    """At most so many characters of a text."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def listed(items: Iterable[object], most: int = 8) -> str:
     """Things in a row; of many the first ones."""
     every = [str(item) for item in items]

@@ -22,6 +22,7 @@ from tests.cases import (
     ADDED_CASES,
     CASES,
     EVERY_CASE,
+    MORE_CASES,
     NORM_CASES,
     Case,
     generator,

@@ -8,8 +8,9 @@ import pytest
 from robust_attn.config.choices import choices
 from robust_attn.config.folder import experiments
 from robust_attn.config.help import WIDTH, default_text, help_text, typed
-from robust_attn.config.run import GROUPS, CertificateSettings, RunSettings
+from robust_attn.config.run import GROUPS, RunSettings
 from robust_attn.settings import limits_of, settings_of
+from robust_attn.work import CertificateSettings
 from tests.test_cli import ENVIRONMENT, ROOT
 
 TEXT = help_text()

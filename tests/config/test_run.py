@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robust_attn.config.run import CertificateSettings, chosen_layers, plain_choice
+from robust_attn.config.run import chosen_layers, plain_choice
 from robust_attn.config.settings import settings_from
 from robust_attn.types import FieldError, UserError
+from robust_attn.work import CertificateSettings
 from tests.composed import composed
 
 

@@ -1,7 +1,7 @@
 """Records and settings as a tracker stores them: plain values, names with slashes, finite numbers, no home folder."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robust_attn.records.flat import flat
@@ -47,17 +47,8 @@ def _logs(record: Record) -> dict[str, float]:
 def table(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     """Columns and lines of flat records that need not share their keys; gaps are None, every column of one type."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    numeric = {column for column in columns if all(_is_number(value) for value in _known(rows, column))}
-    return columns, [[_table_value(row.get(column), column in numeric) for column in columns] for row in rows]
-
-
-def _known(rows: Iterable[Mapping[str, Any]], column: str) -> Iterable[Any]:
-    return (row[column] for row in rows if row.get(column) is not None)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _table_value(value: Any, numeric: bool) -> Any:
-    return value if value is None or numeric else str(value)
+    values = {column: [row.get(column) for row in rows] for column in columns}
+    for column, found in values.items():
+        if not {type(value) for value in found} <= {int, float, type(None)}:
+            values[column] = [None if value is None else str(value) for value in found]
+    return columns, [list(line) for line in zip(*values.values(), strict=True)]

@@ -44,7 +44,7 @@ class WandbTracker(Tracker):
     def __init__(self, mode: str, project: str, warn: Callable[[str], None] | None = None) -> None:
         self._mode = mode
         self._project = project
-        self._warn = warn or _warn_on_stderr
+        self._warn = warn or (lambda message: print(f"warning: {message}", file=sys.stderr))
         self._errands = Errands(self._stop_tracking)
         self._run: Any = None  # the wandb run, from its opening until it is closed
         self._working = True  # False once anything has failed
@@ -180,7 +180,3 @@ def _staging_in(folder: Path) -> Iterator[None]:
     finally:
         if given is None:
             del os.environ[DATA_VARIABLE]
-
-
-def _warn_on_stderr(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)
