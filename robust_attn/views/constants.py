@@ -216,11 +216,10 @@ def _head(record: ConstantRecord) -> int | None:
 
 
 def _record_table(records: Sequence[ConstantRecord]) -> Table:
-    which: Fields[ConstantRecord] = sample_fields(records, lambda record: record)
     fields: Fields[ConstantRecord] = (
         counts("Layer", lambda record: record.layer),
         *([counts("Head", _head)] if any(record.head is not None for record in records) else []),
-        *which,
+        *sample_fields(records),
         counts("Tokens", lambda record: record.tokens),
         perhaps("Largest norm", lambda record: record.radius),
         cells("Local Lipschitz", lambda record: between(record.lipschitz.lower, record.lipschitz.upper)),

@@ -13,7 +13,7 @@ from robust_attn.types import Covers, Scope, Verdict
 from robust_attn.views.ladder import DECADES_ABOVE, check_ladder, paper_log10
 from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role
-from robust_attn.views.samples import sample_fields
+from robust_attn.views.samples import sample_fields, sample_number
 from robust_attn.views.table import (
     ROWS_SHOWN,
     Cell,
@@ -121,7 +121,7 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
     """The promise of every layer, beside its worst sample."""
     attacked = any(check.attacked for check in checks)
     seen: Fields[LayerRow] = (
-        *sample_fields(checks, lambda row: row.worst, "Worst {}", optional=True),
+        sample_number(checks, lambda row: row.worst, "Worst {}", optional=True),
         numbers("Its promise", lambda row: row.worst.certified.output_change, at_most, optional=True),
         numbers("Attack reached", lambda row: row.worst.observed.output_change, at_least),
         numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
@@ -154,7 +154,6 @@ def _constant(check: Check) -> Cell:
 
 def record_table(checks: Sequence[Check], noun: str) -> Table:
     """A line per record, at most so many as a page can hold."""
-    which: Fields[Check] = sample_fields(checks, lambda check: check)
     seen: Fields[Check] = (
         counts("Copies", lambda check: check.copies),
         texts("Attack", lambda check: check.attack),
@@ -164,7 +163,7 @@ def record_table(checks: Sequence[Check], noun: str) -> Table:
     fields: Fields[Check] = (
         counts("Layer", lambda check: check.layer),
         counts("Head", lambda check: check.head, optional=True),
-        *which,
+        *sample_fields(checks),
         counts("Tokens", lambda check: check.tokens),
         *(seen if any(check.attacked for check in checks) else ()),
         cells("Local Lipschitz", _constant),
