@@ -43,7 +43,7 @@ LAYERS: dict[str, set[str]] = {
     "views": {"records", "types"},
     "attention": set(),
     "predictions": {"types"},
-    "spectral": {"attention"},
+    "spectral": {"attention", "types"},
     "budget": {"attention", "types"},
     "observation": {"attention", "budget"},
     "bounds": {"attention", "budget", "plugins", "spectral", "types"},
@@ -51,7 +51,7 @@ LAYERS: dict[str, set[str]] = {
     "attacks": {"attention", "budget", "observation", "settings", "spectral", "types"},
     "models": {"attention", "plugins", "records", "settings", "types"},
     "data": {"attention", "models", "settings", "types"},
-    "through": {"attacks", "attention", "budget", "data", "models", "observation", "types"},
+    "through": {"attacks", "attention", "budget", "data", "models", "observation", "predictions", "types"},
     "work": {"models", "records", "settings", "types"},
     "runs": {"records", "settings", "types", "work"},
     "pipeline": {
