@@ -19,7 +19,7 @@ from robust_attn.models.quiet import quiet_transformers, reason
 from robust_attn.models.reading import CHECK_SAMPLES, reading_of
 from robust_attn.models.selfcheck import TOLERANCES, relative_difference
 from robust_attn.through.contract import Classifier, TextClassifier, Trace
-from robust_attn.through.readers import ImageClassifier, MeanClassifier, OwnHeadClassifier
+from robust_attn.through.readers import DIFFERENT_WINDOWS, ImageClassifier, MeanClassifier, OwnHeadClassifier
 from robust_attn.types import UserError
 
 __all__ = [
@@ -93,10 +93,10 @@ def _expect_agreement(reader: Classifier, measure: TokenMeasure, own: Tensor) ->
 
 
 def _refusal(reader: OwnHeadClassifier, halves: TokenMeasure, own: Tensor) -> str | None:
+    if reader.mask_for(halves) is None:
+        return DIFFERENT_WINDOWS
     try:
         difference = relative_difference(reader.logits(halves), own)
-    except UserError as error:
-        return str(error).rstrip(".")
     except Exception as error:
         return f"it takes no mask with weights ({reason(error)})"
     if difference <= TOLERANCES[reader.model.dtype]:

@@ -23,6 +23,7 @@ from robust_attn.types import UserError
 
 READING: Mapping[str, Any] = {"use_cache": False, "logits_to_keep": 1}
 """Keywords for the models that know them: nothing is kept for further tokens, and logits are of the last one alone."""
+DIFFERENT_WINDOWS = "its layers see different windows of so long a text, which one mask cannot say"
 
 
 @final
@@ -99,28 +100,21 @@ class OwnHeadClassifier(TextClassifier):
     def _written(self, measure: TokenMeasure) -> dict[str, Tensor]:
         """How positions and masses are told, where they are not those of a plain text."""
         places = torch.arange(measure.length, device=measure.positions.device)
-        plain = not measure.masses.requires_grad and measure.is_uniform and bool((measure.positions == places).all())
-        if plain:
+        if not measure.masses.requires_grad and measure.is_uniform and bool((measure.positions == places).all()):
             return {}
-        if self.refusal is not None:
-            raise UserError(
-                f"{self.model.name} reads tokens of equal mass alone, so mass cannot be split: {self.refusal}."
-            )
-        return {
-            "position_ids": measure.positions + _first_position(self.model.module),
-            "attention_mask": self._additive(measure),
-        }
+        mask = self.mask_for(measure) if self.refusal is None else None
+        if mask is None:
+            why = self.refusal or DIFFERENT_WINDOWS
+            raise UserError(f"{self.model.name} reads tokens of equal mass alone, so mass cannot be split: {why}.")
+        return {"position_ids": measure.positions + _first_position(self.model.module), "attention_mask": mask}
 
-    def _additive(self, measure: TokenMeasure) -> Float[Tensor, "samples 1 atoms atoms"]:
-        """log m_j where atom j is seen, the most negative number elsewhere; one for all layers."""
+    def mask_for(self, measure: TokenMeasure) -> Float[Tensor, "samples 1 atoms atoms"] | None:
+        """log m_j where atom j is seen, the most negative number elsewhere; None where layers do not see the same."""
         size = (*measure.masses.shape, measure.length)
         masks = dict.fromkeys(layer.weights.mask for layer in self.model.attached)
         first, *others = (log_weight(mask, measure.positions, measure.masses).expand(size) for mask in masks)
         if any(not torch.equal(first, other) for other in others):
-            raise UserError(
-                f"the layers of {self.model.name} see different windows of {measure.length} tokens, which one mask "
-                "cannot say, so mass cannot be split."
-            )
+            return None
         return first.clamp(min=torch.finfo(first.dtype).min)[:, None]
 
 

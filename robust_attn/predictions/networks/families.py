@@ -56,7 +56,7 @@ def whole_network(module: Any, length: int) -> Network:
     try:
         return family.network(module.base_model, length, family.readout(module, tokens))
     except AttributeError as error:
-        raise UserError(f"no steps for a {type(module).__name__}, which cannot be certified: {error}.") from error
+        raise UserError(f"no steps for the head of a {type(module).__name__}, which cannot be certified.") from error
 
 
 def mean_network(body: Any, head: Parts, length: int) -> Network:
