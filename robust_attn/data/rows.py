@@ -27,6 +27,16 @@ class Row:
     label: Label | None = None
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a sample comes from: its number, that of its row, its label, and how many tokens were cut off its end."""
+
+    sample: int
+    row: int | None = None
+    label: Label | None = None
+    cut: int | None = None
+
+
 def rows_of(path: str | Path, text: str, label: str | None = None) -> Iterator[Row]:
     """Every row of a CSV, TSV, JSONL or Parquet file or of a saved data set, read as it goes.
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from robust_attn.models.catalog import ModelSpec
-from robust_attn.models.folder import TOKENIZER_FILES, has_tokenizer, stored_in_float64
+from robust_attn.models.folder import IMAGE_PROCESSOR_FILE, TOKENIZER_FILES, has_tokenizer, stored_in_float64
 from robust_attn.models.generic.as_found import floating_tensors
 from robust_attn.models.heads import head_named, with_next_token
 from robust_attn.models.quiet import quiet_transformers, reason
@@ -75,6 +75,20 @@ def pretrained_module(folder: Path, *, dtype: torch.dtype, spec: ModelSpec) -> n
 def tokenizer_in(folder: Path) -> Any | None:
     """The folder's tokenizer, None if it has no files of one."""
     return _tokenizer(folder) if has_tokenizer(folder) else None
+
+
+def image_processor_in(folder: Path) -> Any | None:
+    """What makes pixel values of an image as when the model was trained, None if the folder does not say it."""
+    if not (folder / IMAGE_PROCESSOR_FILE).is_file():
+        return None
+    import transformers
+
+    made: Any = transformers.AutoImageProcessor
+    try:
+        with quiet_transformers():
+            return made.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise UserError(f"the image processor in {folder} cannot be loaded: {reason(error)}") from error
 
 
 def tokenizer_from(given: str) -> Any:

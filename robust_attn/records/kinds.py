@@ -44,7 +44,10 @@ class Record(Entry):
     layer: int | None = fact("number of the attention layer, from 0; null for the model as a whole", None)
     head: int | None = fact("number of the head, from 0; null for the whole layer", None)
     sample: int = fact("number of the sample, from 0", 0)
+    row: int | None = fact("number of its row in the data, from 0; null where the data have no rows", None)
+    label: int | str | None = fact("its label in the data, the number of the class that it names", None)
     tokens: int = fact("number of tokens", 0)
+    cut: int | None = fact("tokens that its row had beyond that, cut off at the end; null without rows of text", None)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -54,6 +57,11 @@ class Record(Entry):
     def to_json(self) -> Json:
         """Plain values, with the schema and the kind in front."""
         return {"schema": SCHEMA, "kind": self.kind, **super().to_json()}
+
+    @property
+    def named(self) -> str:
+        """The sample by the row of the data that it is, by its own number where there are no rows."""
+        return f"sample {self.sample}" if self.row is None else f"row {self.row}"
 
     @property
     def stated(self) -> Verdict | None:

@@ -134,8 +134,8 @@ def span(values: Sequence[float]) -> str:
 
 def place_of(record: Record) -> str:
     """Where a record was measured."""
-    places = (("layer", record.layer), ("head", record.head), ("sample", record.sample))
-    return ", ".join(f"{name} {place}" for name, place in places if place is not None)
+    places = (("layer", record.layer), ("head", record.head))
+    return ", ".join([*(f"{name} {place}" for name, place in places if place is not None), record.named])
 
 
 def part_of(layer: int | None, head: int | None) -> str:
