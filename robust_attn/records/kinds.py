@@ -228,8 +228,6 @@ class PredictionRecord(Record):
     """The prediction of a whole classifier for one input."""
 
     kind: ClassVar[str] = "prediction"
-    row: int | None = fact("number of the row in the data, from 0", None)
-    label: int | None = fact("the label that the data give", None)
     predicted: int = fact("the class that the model gives to the clean input")
     margin: float | None = fact("logit of that class minus the largest other one", None)
     budget: BudgetPart = fact("the norm of all radii, and the radius of the attack")

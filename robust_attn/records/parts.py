@@ -163,7 +163,6 @@ class Proof(Entry):
     seed: int | None = fact("what they were drawn from: certificate.seed=... repeats it", None)
     words: int | None = fact("tokens that the radius of one word speaks of; null where none was asked for", None)
     shares: Mapping[str, float | None] = fact("per step what its remainders take off the margin, of one word", {})
-    agreement: float | None = fact("relative difference between the logits of the steps and of the model", None)
     why_not: str | None = fact("why nothing is certified", None)
 
 
