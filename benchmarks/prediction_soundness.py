@@ -3,12 +3,12 @@
     python -m benchmarks.prediction_soundness --cases 500
     python -m benchmarks.prediction_soundness --cases 5000 --first 500 --minutes 60
 
-A case is a model of one or two blocks (LayerNorm or RMSNorm, before or after; GELU, tanh-GELU, SiLU, ReLU, tanh; gated
-or not, causal or not; any pooling and head), an input, and what is certified: all rows, one row, or any row, with samples
-or without, by intervals, by constants. Every certificate is attacked within its radius (projected descent of the margin
-from the gradient, from the worst direction to second order, and from random points); for our own certificates the
-nearest flip is looked for as well. A case is VIOLATED where a margin within the radius is not positive. Exit status 3 if
-one was.
+A case is a model of one or two blocks (LayerNorm or RMSNorm, before or after; GELU, tanh-GELU, SiLU, ReLU, tanh;
+gated or not, causal or not; any pooling and head), an input, and what is certified: all rows, one row, or any row, with
+samples or without, by intervals, by constants. Every certificate is attacked within its radius (projected descent of
+the margin from the gradient, from the worst direction to second order, and from random points); for our own
+certificates the nearest flip is looked for as well. A case is VIOLATED where a margin within the radius is not
+positive. Exit status 3 if one was.
 """
 
 from __future__ import annotations
