@@ -151,7 +151,7 @@ def test_quick_answers_import_no_torch(tmp_path):
 
 
 def test_main_job_leaves_the_files_of_the_contract(tmp_path):
-    done = command("attack=mass_split", "model=toy", "tokens=6", "samples=2", cwd=tmp_path)
+    done = command("attack=mass_split", "model=toy", "tokens=6", "samples=2", "attack.steps=3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").glob("*/*-mass_split-toy")
     names = {path.name for path in folder.iterdir()}

@@ -213,7 +213,9 @@ def _synthetic(
     measures = {}
     for index in layers:
         generator.set_state(start)
-        measures[index] = TokenMeasure.uniform(_points(source, model, index, (samples, tokens), generator))
+        measures[index] = TokenMeasure.uniform(
+            _points(source, model, index, (samples, tokens), generator).to(model.device)
+        )
     return measures
 
 

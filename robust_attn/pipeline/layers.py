@@ -30,6 +30,7 @@ def loaded(work: Work) -> AttentionModel:
         dtype=getattr(torch, settings.dtype),
         seed=settings.seed,
         sizes=settings.model.sizes,
+        device=settings.device,
     )
     origin = model.origin
     desk.origin(origin.label, origin.sha256, origin.note)

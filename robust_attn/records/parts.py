@@ -73,6 +73,11 @@ class Certified(Entry):
     failure_probability: float | None = fact("the chance that the promise is wrong", None)
     covers: Covers | None = fact("against which perturbations it holds", None)
 
+    @property
+    def promise(self) -> float | None:
+        """The number that is promised: a constant in a ball, else an output change."""
+        return self.output_change if self.constant is None else self.constant
+
 
 @dataclass(frozen=True, kw_only=True)
 class RadiusPart(Entry):

@@ -8,11 +8,8 @@ from urllib.parse import quote
 from robust_attn.records.store import Run, find_runs
 from robust_attn.report.asked import view_of
 from robust_attn.report.drawing import drawn
-from robust_attn.report.html import About, Note, html_text
-from robust_attn.report.markdown import markdown_text
-from robust_attn.report.pictures import png_file
-from robust_attn.report.single import write_report
-from robust_attn.runs.atomic import write_text
+from robust_attn.report.html import About, Note
+from robust_attn.report.single import write_pages, write_report
 from robust_attn.types import UserError
 from robust_attn.views.comparison import comparison_view, notes
 from robust_attn.views.view import View
@@ -27,19 +24,9 @@ def write_sweep_report(folder: Path) -> Path:
     runs = _runs(folder)
     if _is_run(folder, runs):
         return write_report(folder)  # the folder is itself the only run: its own report says more than a table of one
-    view = _view(folder, runs)
-    drawings = [drawn(panel) for panel in view.panels if not panel.empty]
-    for drawing in drawings:
-        png_file(drawing, folder / "figures")
-    said = notes(runs)
-    panels = [drawing.panel for drawing in drawings]
-    write_text(folder / "report.md", markdown_text(view, said, panels))
-    about = About(
-        title=f"{counted(len(runs), 'run')} compared",
-        subtitle=folder.resolve().name,
-        notes=tuple(Note("Note.", note) for note in said),
-    )
-    return write_text(folder / "report.html", html_text(view, about, drawings))
+    said = tuple(Note("Note.", note) for note in notes(runs))
+    about = About(f"{counted(len(runs), 'run')} compared", subtitle=folder.resolve().name, notes=said)
+    return write_pages(folder, _view(folder, runs), about)
 
 
 def run_figures(folder: str | Path) -> dict[str, "matplotlib.figure.Figure"]:

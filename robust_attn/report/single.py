@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from robust_attn.records.store import Run, load_run
 from robust_attn.report.asked import view_of
-from robust_attn.report.drawing import Drawing, drawn
+from robust_attn.report.drawing import drawn
 from robust_attn.report.html import About, Note, html_text
 from robust_attn.report.markdown import markdown_text
 from robust_attn.report.pictures import png_file
 from robust_attn.runs.atomic import write_text
 from robust_attn.views import facts
-from robust_attn.views.view import Tile, View
+from robust_attn.views.view import Tile, View, present
 from robust_attn.views.words import duration
 
 _SETTINGS_SHOWN = 200
@@ -25,16 +24,24 @@ def write_report(folder: Path) -> Path:
     """Write report.html, report.md and figures/*.png of the run in `folder`; the path of report.html."""
     run = load_run(folder)
     view = run_view(run)
-    drawings = [drawn(panel) for panel in view.panels if not panel.empty]
-    for drawing in drawings:
-        png_file(drawing, folder / "figures")
-    return _written(run, view, drawings)
+    return write_pages(folder, view, about_run(run, view))
 
 
 def write_report_without_figures(folder: Path) -> Path:
     """The same without what takes seconds to draw, for a run that was interrupted."""
     run = load_run(folder)
-    return _written(run, run_view(run), ())
+    view = run_view(run)
+    return write_pages(folder, view, about_run(run, view), figures=False)
+
+
+def write_pages(folder: Path, view: View, about: About, *, figures: bool = True) -> Path:
+    """Write a view as figures/*.png of the panels that have something to show, report.md and report.html."""
+    drawings = [drawn(panel) for panel in view.panels if not panel.empty] if figures else []
+    for drawing in drawings:
+        png_file(drawing, folder / "figures")
+    notes, panels = [note.text for note in about.notes], [drawing.panel for drawing in drawings]
+    write_text(folder / "report.md", markdown_text(view, notes, panels, about.command))
+    return write_text(folder / "report.html", html_text(view, about, drawings))
 
 
 def run_view(run: Run) -> View:
@@ -44,14 +51,6 @@ def run_view(run: Run) -> View:
     if not run.records or not isinstance(seconds, int | float):
         return view
     return replace(view, tiles=(*view.tiles, Tile("Time taken", duration(float(seconds)), "for the whole run")))
-
-
-def _written(run: Run, view: View, drawings: Sequence[Drawing]) -> Path:
-    about = about_run(run, view)
-    notes = [note.text for note in about.notes]
-    panels = [drawing.panel for drawing in drawings]
-    write_text(run.folder / "report.md", markdown_text(view, notes, panels, about.command))
-    return write_text(run.folder / "report.html", html_text(view, about, drawings))
 
 
 def about_run(run: Run, view: View) -> About:
@@ -73,9 +72,8 @@ def about_run(run: Run, view: View) -> About:
 def _notes(run: Run) -> tuple[Note, ...]:
     state, weights = facts.state_note(run), facts.weights_note(run)
     label = "Random weights." if facts.has_random_weights(run) else "Weights."
-    return (
-        *((Note("Incomplete.", state, urgent=True),) if state else ()),
-        *((Note(label, weights),) if weights else ()),
+    return present(
+        Note("Incomplete.", state, urgent=True) if state else None, Note(label, weights) if weights else None
     )
 
 
