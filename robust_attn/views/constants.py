@@ -203,11 +203,10 @@ def _panel(growth: Sequence[Growth], axis: Axis) -> Panel | None:
 
 def _record_table(records: Sequence[ConstantRecord]) -> Table:
     head: Fields[ConstantRecord] = (counts("Head", lambda record: record.head),)
-    which: Fields[ConstantRecord] = sample_fields(records, lambda record: record)
     fields: Fields[ConstantRecord] = (
         counts("Layer", lambda record: record.layer),
         *(head if any(record.head is not None for record in records) else ()),
-        *which,
+        *sample_fields(records),
         counts("Tokens", lambda record: record.tokens),
         perhaps("Largest norm", lambda record: record.radius),
         constants("Local Lipschitz", lambda record: record.lipschitz),

@@ -14,7 +14,7 @@ from robust_attn.views import table
 from robust_attn.views.ladder import DECADES_ABOVE, ladder_of, paper_log10
 from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role, positive_line
-from robust_attn.views.samples import sample_fields
+from robust_attn.views.samples import sample_fields, sample_number
 from robust_attn.views.table import Fields, Table, constants, counts, numbers, perhaps, table_of, texts, verdicts
 from robust_attn.views.words import COVERS, counted, largest
 
@@ -109,7 +109,7 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
     """The promise of every layer, beside its worst sample."""
     attacked = any(check.attacked for check in checks)
     seen: Fields[LayerRow] = (
-        *sample_fields(checks, lambda row: row.worst, "Worst {}", optional=True),
+        sample_number(checks, lambda row: row.worst, "Worst {}", optional=True),
         numbers("Its promise", lambda row: row.worst.certified.output_change, at_most, optional=True),
         numbers("Attack reached", lambda row: row.worst.observed.output_change, at_least),
         numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
@@ -137,7 +137,6 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
 
 def record_table(checks: Sequence[Check], noun: str) -> Table:
     """A line per record, at most so many as a page can hold."""
-    which: Fields[Check] = sample_fields(checks, lambda check: check)
     seen: Fields[Check] = (
         counts("Copies", lambda check: check.copies),
         texts("Attack", lambda check: check.attack),
@@ -147,7 +146,7 @@ def record_table(checks: Sequence[Check], noun: str) -> Table:
     fields: Fields[Check] = (
         counts("Layer", lambda check: check.layer),
         counts("Head", lambda check: check.head, optional=True),
-        *which,
+        *sample_fields(checks),
         counts("Tokens", lambda check: check.tokens),
         *(seen if any(check.attacked for check in checks) else ()),
         constants("Local Lipschitz", lambda check: check.lipschitz),
