@@ -57,16 +57,16 @@ LAYERS: dict[str, set[str]] = {
     "work": {"models", "records", "settings", "types"},
     "runs": {"records", "settings", "types", "work"},
     "pipeline": {
-        *("attacks", "attention", "bounds", "budget", "certificates", "data", "models", "observation", "records"),
-        *("runs", "spectral", "through", "types", "work"),
+        *("attacks", "attention", "bounds", "budget", "certificates", "data", "models", "observation", "predictions"),
+        *("records", "runs", "spectral", "through", "types", "work"),
     },
     "soundness": {
         *("attacks", "attention", "bounds", "budget", "certificates", "models", "observation", "pipeline"),
         *("records", "spectral", "through", "types", "views"),
     },
     "tasks": {
-        *("attacks", "attention", "bounds", "budget", "data", "observation", "pipeline", "plugins", "records"),
-        *("settings", "soundness", "spectral", "through", "types", "views", "work"),
+        *("attacks", "attention", "bounds", "budget", "data", "observation", "pipeline", "plugins", "predictions"),
+        *("records", "settings", "soundness", "spectral", "through", "types", "views", "work"),
     },
     "report": {"records", "runs", "settings", "tasks", "types", "views"},
     "config": {"attacks", "data", "models", "plugins", "runs", "settings", "tasks", "types", "work"},

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from torch import Tensor
 
 from robust_attn.attacks.attack import Attack
 from robust_attn.pipeline.layers import chosen_layers, loaded
 from robust_attn.through.classifier import Classifier, classifier_of
-from robust_attn.through.inputs import batch_of
+from robust_attn.through.readings import Reading, readings_of
 from robust_attn.work import Work, told_as
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """The classifier, a batch of its inputs, the attack, and the layers that are watched."""
+    """The classifier, its inputs, the attack, and the layers that are watched."""
 
     classifier: Classifier
-    batch: Tensor
+    readings: Sequence[Reading]
     attack: Attack
     layers: tuple[int, ...]
 
@@ -31,6 +30,11 @@ def read(work: Work) -> Whole:
     classifier = classifier_of(model)
     with told_as("attack"):
         attack: Attack = settings.attack.made()
-    batch = batch_of(settings.data.made(), classifier, tokens=settings.tokens, samples=settings.samples)
+    readings = readings_of(settings.data.made(), classifier, tokens=settings.tokens, samples=settings.samples)
+    cut = sum(bool(reading.origin.cut) for reading in readings)
+    if cut:
+        work.desk.tell(
+            f"{cut} of {len(readings)} rows have more than {settings.tokens} tokens and were cut at their end"
+        )
     work.desk.begin(settings.task.name, samples=settings.samples)
-    return Whole(classifier, batch, attack, layers)
+    return Whole(classifier, readings, attack, layers)

@@ -21,8 +21,11 @@ from robust_attn.records.parts import (
     Motion,
     Norms,
     Observed,
+    Proof,
     RadiusPart,
+    SmoothedPart,
     Typed,
+    TypedFlip,
 )
 from robust_attn.types import Verdict
 
@@ -231,8 +234,6 @@ class PredictionRecord(Record):
     """The prediction of a whole classifier for one input."""
 
     kind: ClassVar[str] = "prediction"
-    row: int | None = fact("number of the row in the data, from 0", None)
-    label: int | None = fact("the label that the data give", None)
     predicted: int = fact("the class that the model gives to the clean input")
     margin: float | None = fact("logit of that class minus the largest other one", None)
     budget: BudgetPart = fact("the norm of all radii, and the radius of the attack")
@@ -242,10 +243,23 @@ class PredictionRecord(Record):
     attacked: Attacked | None = fact("what it did to the prediction", None)
     flip_radius: Mapping[str, float | None] = fact("per way to attack the smallest radius that flips the prediction")
     flip: FlipSearch = fact("how that was looked for", FlipSearch())
+    typed: TypedFlip | None = fact("the flip by typing, which has no radius; null where none was looked for", None)
     certified_radius: Mapping[str, float | None] = fact("per certificate the radius within which nothing flips it")
-    failure_probability: float | None = fact("the chance that a certified radius is wrong", None)
-    verdict: Verdict | None = fact("VIOLATED where a flip is nearer than certified; null without a certificate", None)
+    failure_probability: float | None = fact("the chance that a certified radius is wrong, but for smoothing", None)
+    shares: Mapping[str, float | None] = fact("per step what it takes off the margin at certified_radius.all", {})
+    proof: Proof | None = fact("how certified radii were computed; null where none was asked for", None)
+    smoothed: SmoothedPart | None = fact("what certified_radius.smoothing speaks of; null where not computed", None)
+    verdict: Verdict | None = fact(
+        "HOLDS, VIOLATED where a move is nearer than certified, UNKNOWN without the certificate asked for", None
+    )
+    seconds: float | None = fact("time taken by this sample", None)
     text: str | None = fact("the text, null for images", None)
+    spelled: tuple[str, ...] | None = fact("its tokens in words; null for images", None)
+
+    @property
+    def judged(self) -> Verdict | None:
+        """Its verdict; a prediction that nothing could be certified about fails no run, unless it has no margin."""
+        return None if self.verdict is Verdict.UNKNOWN and self.margin is not None else self.verdict
 
     @property
     def smallest_flip(self) -> float | None:
