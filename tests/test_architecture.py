@@ -67,7 +67,7 @@ LAYERS: dict[str, set[str]] = {
         *("settings", "soundness", "spectral", "through", "types", "views", "work"),
     },
     "report": {"records", "runs", "settings", "tasks", "types", "views"},
-    "config": {"attacks", "data", "models", "plugins", "runs", "settings", "tasks", "types"},
+    "config": {"attacks", "data", "models", "plugins", "records", "runs", "settings", "tasks", "types"},
     "run": {"config", "records", "report", "runs", "types", "work"},
     "cli": {"config", "records", "report", "run", "runs", "types"},
     "__main__": {"cli"},

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from robust_attn.config.budgets import BudgetSettings
 from robust_attn.models.settings import ModelSettings
+from robust_attn.records.conditions import Condition, conditions_from
 from robust_attn.settings import Settings, called, listed, required, setting, settings_of
 from robust_attn.tasks.task import DTYPES, Task
 from robust_attn.types import LARGEST_SEED, FieldError, UserError
@@ -53,6 +54,9 @@ class RunSettings(Settings):
     device: str = setting("auto", "where a model runs", words=DEVICES)
     dtype: str = setting("float64", "precision of the model", words=DTYPES)
     tolerance: float | None = setting(None, "short for task.tolerance of task=certify", above=0)
+    fail_if: tuple[str, ...] | str | None = setting(
+        None, "what ends a run with exit status 4", form="a condition such as certified_radius<0.001, or a list of them"
+    )
     name: ClassVar[str] = "run"
 
     def __post_init__(self) -> None:
@@ -64,6 +68,14 @@ class RunSettings(Settings):
             raise UserError(f"task={task} follows gradients through a whole model: {expected}, got {self.dtype!r}.")
         if self.tolerance is not None and not hasattr(self.task, "tolerance"):
             raise UserError(f"tolerance is a setting of task=certify; there is none in task={task}.")
+        for condition in self.conditions:
+            if (lack := self.task.lacks(condition)) is not None:
+                raise UserError(f"fail_if={condition}: {lack}.")
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Those of `fail_if`, read."""
+        return conditions_from((self.fail_if,) if isinstance(self.fail_if, str) else self.fail_if or ())
 
     def layers_of(self, count: int) -> tuple[int, ...]:
         """The layers chosen of a model that has `count`."""

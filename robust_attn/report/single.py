@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from robust_attn.records.conditions import Condition
 from robust_attn.records.store import Run, load_run
 from robust_attn.report.asked import view_of
 from robust_attn.report.drawing import Drawing, drawn
@@ -14,21 +15,26 @@ from robust_attn.report.markdown import markdown_text
 from robust_attn.report.pictures import png_file
 from robust_attn.runs.atomic import write_text
 from robust_attn.views import facts
+from robust_attn.views.gate import gate_note, gate_of_run, with_gate
 from robust_attn.views.view import Tile, View
 from robust_attn.views.words import duration
 
+GATE_NOTE = "Fails."
 _SETTINGS_SHOWN = 200
 _CHARACTERS_SHOWN = 300
 
 
-def write_report(folder: Path) -> Path:
-    """Write report.html, report.md and figures/*.png of the run in `folder`; the path of report.html."""
+def write_report(folder: Path, conditions: Sequence[Condition] = ()) -> Path:
+    """Write report.html, report.md and figures/*.png of the run in `folder`; the path of report.html.
+
+    `conditions` are judged in place of those that the run was given.
+    """
     run = load_run(folder)
-    view = run_view(run)
+    view = run_view(run, conditions)
     drawings = [drawn(panel) for panel in view.panels if not panel.empty]
     for drawing in drawings:
         png_file(drawing, folder / "figures")
-    return _written(run, view, drawings)
+    return _written(run, view, drawings, conditions)
 
 
 def write_report_without_figures(folder: Path) -> Path:
@@ -37,31 +43,31 @@ def write_report_without_figures(folder: Path) -> Path:
     return _written(run, run_view(run), ())
 
 
-def run_view(run: Run) -> View:
-    """The view of a run, with the time that it took."""
-    view = view_of(run)
+def run_view(run: Run, conditions: Sequence[Condition] = ()) -> View:
+    """The view of a run, with what its gate says and the time that it took."""
+    view = with_gate(view_of(run), gate_of_run(run, conditions))
     seconds = (run.summary or {}).get("seconds")
     if not run.records or not isinstance(seconds, int | float):
         return view
     return replace(view, tiles=(*view.tiles, Tile("Time taken", duration(float(seconds)), "for the whole run")))
 
 
-def _written(run: Run, view: View, drawings: Sequence[Drawing]) -> Path:
-    about = about_run(run, view)
+def _written(run: Run, view: View, drawings: Sequence[Drawing], conditions: Sequence[Condition] = ()) -> Path:
+    about = about_run(run, view, gate_note(gate_of_run(run, conditions)))
     notes = [note.text for note in about.notes]
     panels = [drawing.panel for drawing in drawings]
     write_text(run.folder / "report.md", markdown_text(view, notes, panels, about.command))
     return write_text(run.folder / "report.html", html_text(view, about, drawings))
 
 
-def about_run(run: Run, view: View) -> About:
-    """What a run says about itself."""
+def about_run(run: Run, view: View, failed: str = "") -> About:
+    """What a run says about itself; `failed` is what it was not to be, and is."""
     environment = {k: v for k, v in facts.flattened(run.environment or {}).items() if k != "weights_note"}
     attacked = "attack" in {record.kind for record in run.records}
     return About(
         title=f"{facts.text_of(facts.fact(run, 'model'))}: {view.question}",
         subtitle=facts.subtitle(run, attacked=attacked),
-        notes=_notes(run),
+        notes=_notes(run, failed),
         command=facts.command_of(run),
         commit=str((run.environment or {}).get("commit") or ""),
         folder=run.folder.resolve().name,
@@ -70,11 +76,12 @@ def about_run(run: Run, view: View) -> About:
     )
 
 
-def _notes(run: Run) -> tuple[Note, ...]:
+def _notes(run: Run, failed: str) -> tuple[Note, ...]:
     state, weights = facts.state_note(run), facts.weights_note(run)
     label = "Random weights." if facts.has_random_weights(run) else "Weights."
     return (
         *((Note("Incomplete.", state, urgent=True),) if state else ()),
+        *((Note(GATE_NOTE, failed, urgent=True),) if failed else ()),
         *((Note(label, weights),) if weights else ()),
     )
 

@@ -24,6 +24,7 @@ class PredictTask(Task):
 
     accuracy: float = setting(0.05, "relative accuracy of that radius", above=0, below=1)
     name: ClassVar[str] = "predict"
+    kinds: ClassVar[tuple[str, ...]] = ("prediction", "layer")
     needs: ClassVar[Needs] = Needs.CLASSIFIER
     attacks: ClassVar[bool] = True
     dtypes: ClassVar[tuple[str, ...]] = ("float64", "float32")

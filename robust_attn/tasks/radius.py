@@ -26,6 +26,7 @@ class RadiusTask(Study):
     steps: int = setting(60, "steps of the search", least=0)
     restarts: int = setting(2, "random starts of the search", least=0)
     name: ClassVar[str] = "radius"
+    kinds: ClassVar[tuple[str, ...]] = ("study",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,6 +29,7 @@ class UnbalancedTask(Study):
     steps: int = setting(150, "steps of the search", least=0)
     restarts: int = setting(16, "random starts of the search", least=0)
     name: ClassVar[str] = "unbalanced"
+    kinds: ClassVar[tuple[str, ...]] = ("study",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
