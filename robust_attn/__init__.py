@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from robust_attn.observation import Observation as Observation
     from robust_attn.observation import observe as observe
     from robust_attn.pipeline.motion import token_motion as token_motion
+    from robust_attn.pipeline.one_text import CertifiedPrediction as CertifiedPrediction
+    from robust_attn.pipeline.one_text import FlipRadius as FlipRadius
+    from robust_attn.pipeline.one_text import certified_prediction as certified_prediction
+    from robust_attn.pipeline.one_text import flip_radius as flip_radius
     from robust_attn.records.frames import load_runs as load_runs
     from robust_attn.records.frames import run_rows as run_rows
     from robust_attn.report.many import run_figures as run_figures
@@ -86,6 +90,10 @@ _HOMES = {
     "certify_measures": "certificates.layer",
     "CertifiedRadius": "certificates.radius",
     "certified_radius": "certificates.radius",
+    "flip_radius": "pipeline.one_text",
+    "FlipRadius": "pipeline.one_text",
+    "certified_prediction": "pipeline.one_text",
+    "CertifiedPrediction": "pipeline.one_text",
     "local_lipschitz": "spectral.lipschitz",
     "split_lipschitz": "spectral.lipschitz",
     "largest_singular_value": "spectral.lanczos",

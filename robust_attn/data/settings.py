@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from robust_attn.settings import Settings, required, setting
+
+
+def special_tokens(default: str) -> Any:
+    """Whether texts begin and end with the special tokens that the tokenizer adds; null leaves it to the source."""
+    return setting(None, f"special tokens that the tokenizer adds; null is {default} here", form="true, false or null")
 
 
 @dataclass(frozen=True)
 class Prose(Settings):
     """English technical prose: the documentation topics that every Python ships."""
 
+    special_tokens: bool | None = special_tokens("false")
     name: ClassVar[str] = "prose"
 
 
 @dataclass(frozen=True)
 class TextFile(Settings):
-    """The text of a file."""
+    """The text of a file, cut into samples; or files by a pattern, one sample each."""
 
-    path: str = required("a UTF-8 text file")
+    path: str = required("a UTF-8 text file, or a pattern such as texts/*.txt")
+    special_tokens: bool | None = special_tokens("false for a file, true for a pattern")
     name: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True)
+class Rows(Settings):
+    """Rows of one's own, one sample each: CSV, TSV, JSONL, Parquet, or a folder that datasets saved."""
+
+    path: str = required("a file that ends in .csv, .tsv, .jsonl, .ndjson or .parquet, or a folder of save_to_disk")
+    text: str = setting("text", "the name of the column with the text")
+    label: str | None = setting(None, "the name of the column with the label, null for none")
+    first: int = setting(0, "number of the first row that is taken, from 0", least=0)
+    special_tokens: bool | None = special_tokens("true")
+    name: ClassVar[str] = "rows"
 
 
 @dataclass(frozen=True)
@@ -30,6 +49,7 @@ class HubText(Settings):
     dataset: str = setting("fancyzhx/ag_news", "the name of the data set")
     split: str = setting("test", "the name of one of its splits")
     column: str = setting("text", "the name of the column with the text")
+    special_tokens: bool | None = special_tokens("false")
     name: ClassVar[str] = "hub"
 
 
@@ -58,10 +78,10 @@ class Digits(Settings):
 
 @dataclass(frozen=True)
 class ImageFolder(Settings):
-    """The images in a folder, for models that read images."""
+    """The images in a folder, for models that read images; sub-folders are labels."""
 
-    path: str = required("a folder of images")
+    path: str = required("a folder of images, or of one folder of images for every label")
     name: ClassVar[str] = "images"
 
 
-SOURCES: tuple[type[Settings], ...] = (Prose, TextFile, HubText, Gaussian, Sphere, Digits, ImageFolder)
+SOURCES: tuple[type[Settings], ...] = (Prose, TextFile, Rows, HubText, Gaussian, Sphere, Digits, ImageFolder)

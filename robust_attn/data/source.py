@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -13,19 +14,35 @@ from torch import Tensor
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.data import images, synthetic, text
 from robust_attn.data.hub import hub_text
-from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Sphere, TextFile
+from robust_attn.data.rows import Origin, Row, class_of, rows_of, taken
+from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Rows, Sphere, TextFile
 from robust_attn.models.model import AttentionModel
+from robust_attn.models.texts import Ends, ends_of, equal_lengths
 from robust_attn.types import UserError
 
-Source = Prose | TextFile | HubText | Gaussian | Sphere | Digits | ImageFolder
+Source = Prose | TextFile | Rows | HubText | Gaussian | Sphere | Digits | ImageFolder
+PROBE = 200
+"""Characters of running text that show what the tokenizer puts around a text."""
+
+
+@dataclass(frozen=True)
+class TokenRow(Row):
+    """A row as a model reads it: its token ids, and how many tokens were cut off its end."""
+
+    ids: tuple[int, ...] = ()
+    cut: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class LayerInputs:
-    """What arrives at each layer, and the tokens of each sample as a person reads them; None where there is no text."""
+    """Samples of one length: what arrives at each layer, and their tokens as a person reads them; None without text.
+
+    `origins` say which sample is which, and of which row; empty where these are all samples in order, and no rows.
+    """
 
     measures: dict[int, TokenMeasure]
     spelled: list[list[str]] | None
+    origins: tuple[Origin, ...] = ()
 
 
 def read_inputs(
@@ -37,29 +54,71 @@ def read_inputs(
     samples: int,
     generator: torch.Generator,
 ) -> LayerInputs:
-    """The input of each of the layers as a uniform measure batched over samples, with its text.
+    """The only group of `read_groups`, for sources whose samples have one length."""
+    groups = read_groups(source, model, layers=layers, tokens=tokens, samples=samples, generator=generator)
+    if len(groups) != 1:
+        raise UserError(f"the samples have {len(groups)} different lengths; expected one")
+    return groups[0]
+
+
+def read_groups(
+    source: Source,
+    model: AttentionModel,
+    *,
+    layers: Sequence[int],
+    tokens: int,
+    samples: int,
+    generator: torch.Generator,
+    shown: int = 0,
+) -> tuple[LayerInputs, ...]:
+    """The input of each of the layers as uniform measures batched over samples of equal length, with their text.
 
     Text and images run through the whole model; an image has as many tokens as the model makes of it, so `tokens` is
-    ignored for images. Gaussian and sphere points are put at the layer directly, the same draws at every layer; only
+    ignored for images. Rows are cut after `tokens` and never padded: shorter ones have as many as they have, so there
+    is a group for every length. Rows of at most `shown` tokens are left out where they would not be cut: they have been
+    looked at as they are. Gaussian and sphere points are put at the layer directly, the same draws at every layer; only
     they use the generator, and they may be longer than the model's positions reach.
     """
     match source:
         case Gaussian() | Sphere():
             drawn = _synthetic(source, model, layers, tokens=tokens, samples=samples, generator=generator)
-            return LayerInputs(drawn, None)
+            return (LayerInputs(drawn, None),)
         case Digits() | ImageFolder():
-            if model.image_shape is None:
-                raise UserError(f"{model.name} reads text, not images: use data=prose, a text file or gaussian")
-            return LayerInputs(model.inputs_at(layers, pixels_of(source, model.image_shape, samples)), None)
-        case Prose() | TextFile() | HubText():
-            if model.takes_images:
-                raise UserError(f"{model.name} reads images, not text: use data=digits, a folder of images or gaussian")
-            if model.max_tokens is not None and tokens > model.max_tokens:
-                raise UserError(f"{model.name} reads at most {model.max_tokens} tokens, got tokens={tokens}")
-            whole = text_of(source)
-            ids = model.encode(whole)
-            measures = model.inputs_at(layers, text.windows(ids, tokens, samples))
-            return LayerInputs(measures, model.spelled(whole, ids, text.spans(len(ids), tokens, samples)))
+            return (_of_images(source, model, layers, samples),)
+        case Prose() | TextFile() | HubText() | Rows():
+            _expect_text(model, tokens)
+            rows = text_rows(source, samples)
+            if rows is None:
+                assert not isinstance(source, Rows)
+                return (_of_running_text(source, model, layers, tokens, samples),)
+            special = source.special_tokens is not False
+            read = [read_row(row, model, tokens=tokens, special_tokens=special) for row in rows]
+            return tuple(_of_rows(read, model, layers, places) for places in _groups(read, shown))
+
+
+def text_rows(source: Prose | TextFile | HubText | Rows, samples: int) -> list[Row] | None:
+    """So many rows of a source that has rows: a table, or files by a pattern. None for running text."""
+    match source:
+        case Rows(path, column, label, first):
+            return taken(rows_of(path, column, label), samples, called=path, first=first)
+        case TextFile(path):
+            files = text.files_of(path)
+            return None if files is None else taken(files, samples, called=path)
+        case _:
+            return None
+
+
+def read_row(row: Row, model: AttentionModel, *, tokens: int, special_tokens: bool = True) -> TokenRow:
+    """At most so many tokens of a row, special ones among them; its label is the model's class where it names one."""
+    try:
+        ids, ends = model.encode(row.text), ends_of(model.tokenizer, row.text) if special_tokens else Ends()
+        kept = ends.around(ids, tokens)
+    except UserError as error:
+        raise UserError(f"row {row.index}: {error}") from error
+    if not ids:
+        raise UserError(f"row {row.index}: the text has no tokens")
+    label = class_of(row.label, model.class_names)
+    return TokenRow(row.index, row.text, label, tuple(kept), len(ids) + ends.count - len(kept))
 
 
 def text_of(source: Prose | TextFile | HubText) -> str:
@@ -74,12 +133,68 @@ def text_of(source: Prose | TextFile | HubText) -> str:
 
 
 def pixels_of(
-    source: Digits | ImageFolder, shape: tuple[int, int, int], samples: int
+    source: Digits | ImageFolder, shape: tuple[int, int, int], samples: int, processor: Any | None = None
 ) -> Float[Tensor, "samples channels height width"]:
-    """Its first images, in the shape that a model reads."""
+    """Its first images, in the shape that a model reads and as its image processor makes them, where it has one."""
     if isinstance(source, Digits):
         return images.digits(samples, shape)
-    return images.image_folder(Path(source.path).expanduser(), samples, shape)
+    return images.pixels(images.pictures(Path(source.path).expanduser(), samples), shape, processor)
+
+
+def image_origins(source: Digits | ImageFolder, model: AttentionModel, samples: int) -> tuple[Origin, ...]:
+    """Which image of its folder every sample is, and its label; empty for images of no folder."""
+    if isinstance(source, Digits):
+        return ()
+    chosen = images.pictures(Path(source.path).expanduser(), samples)
+    labels = [class_of(picture.label, model.class_names) for picture in chosen]
+    return tuple(
+        Origin(place, each.index, label) for place, (each, label) in enumerate(zip(chosen, labels, strict=True))
+    )
+
+
+def _expect_text(model: AttentionModel, tokens: int) -> None:
+    if model.takes_images:
+        raise UserError(f"{model.name} reads images, not text: use data=digits, a folder of images or gaussian")
+    if model.max_tokens is not None and tokens > model.max_tokens:
+        raise UserError(f"{model.name} reads at most {model.max_tokens} tokens, got tokens={tokens}")
+
+
+def _of_images(source: Digits | ImageFolder, model: AttentionModel, layers: Sequence[int], samples: int) -> LayerInputs:
+    if model.image_shape is None:
+        raise UserError(f"{model.name} reads text, not images: use data=prose, a text file or gaussian")
+    pixels = pixels_of(source, model.image_shape, samples, model.image_processor)
+    return LayerInputs(model.inputs_at(layers, pixels), None, image_origins(source, model, samples))
+
+
+def _of_running_text(
+    source: Prose | TextFile | HubText, model: AttentionModel, layers: Sequence[int], tokens: int, samples: int
+) -> LayerInputs:
+    """Windows of a text, which begin and end in its midst; with special tokens around each only where asked for."""
+    whole = text_of(source)
+    ids = model.encode(whole)
+    ends = ends_of(model.tokenizer, whole[:PROBE]) if source.special_tokens else Ends()
+    spans = text.spans(len(ids), ends.room(tokens), samples)
+    batch = torch.tensor([ends.around(ids[span]) for span in spans], dtype=torch.int64)
+    before, after = (model.spelled("", each, [slice(None)])[0] if each else [] for each in (ends.before, ends.after))
+    spelled = [[*before, *inside, *after] for inside in model.spelled(whole, ids, spans)]
+    return LayerInputs(model.inputs_at(layers, batch), spelled)
+
+
+def _groups(rows: Sequence[TokenRow], shown: int) -> Iterable[Sequence[int]]:
+    """Places of rows of equal length, lengths in the order in which they come, without those that were shown whole."""
+    new = [place for place, row in enumerate(rows) if row.cut or len(row.ids) > shown]
+    together = equal_lengths([rows[place].ids for place in new]).values()
+    return [[new[index] for index in indices] for indices in together]
+
+
+def _of_rows(
+    rows: Sequence[TokenRow], model: AttentionModel, layers: Sequence[int], places: Sequence[int]
+) -> LayerInputs:
+    chosen = [rows[place] for place in places]
+    batch = torch.tensor([row.ids for row in chosen], dtype=torch.int64)
+    spelled = [model.spelled(row.text, row.ids, [slice(0, len(row.ids))])[0] for row in chosen]
+    origins = tuple(Origin(place, row.index, row.label, row.cut) for place, row in zip(places, chosen, strict=True))
+    return LayerInputs(model.inputs_at(layers, batch), spelled, origins)
 
 
 def _synthetic(

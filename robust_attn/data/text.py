@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from glob import has_magic
 from pathlib import Path
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from robust_attn.data.rows import Row
 from robust_attn.types import UserError
 
 
@@ -30,6 +32,17 @@ def read_text(path: Path) -> str:
     if not text.strip():
         raise UserError(f"{path} has no text")
     return text
+
+
+def files_of(pattern: str) -> Iterator[Row] | None:
+    """The files that a pattern matches, in alphabetical order, as rows without labels; None where it is no pattern."""
+    whole = Path(pattern).expanduser()
+    if not has_magic(pattern) or whole.exists():
+        return None
+    found = sorted(file for file in Path(whole.anchor).glob(str(whole.relative_to(whole.anchor))) if file.is_file())
+    if not found:
+        raise UserError(f"no file matches {pattern}")
+    return (Row(index, read_text(file)) for index, file in enumerate(found))
 
 
 def windows(ids: Sequence[int], tokens: int, samples: int) -> Int[Tensor, "samples tokens"]:

@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 from robust_attn.models.catalog import ModelSpec
-from robust_attn.models.folder import TOKENIZER_FILES, has_tokenizer, stored_in_float64
+from robust_attn.models.folder import IMAGE_PROCESSOR_FILE, TOKENIZER_FILES, has_tokenizer, stored_in_float64
 from robust_attn.models.generic.as_found import floating_tensors
+from robust_attn.models.heads import head_named, with_next_token
 from robust_attn.models.quiet import quiet_transformers, reason
 from robust_attn.models.tensors import check_tensors
 from robust_attn.models.toy import ToyConfig, ToyTransformer
@@ -34,23 +35,24 @@ def random_module(spec: ModelSpec, sizes: Mapping[str, Any], *, seed: int, dtype
     try:
         with seeded(seed), quiet_transformers():
             module = _fresh(config)
+            module = with_next_token(module) if spec.next_token else module
     except Exception as error:
         raise UserError(f"{spec.name} cannot be built with sizes {dict(sizes)}: {reason(error)}") from error
     return _prepared(module, dtype)
 
 
-def pretrained_module(folder: Path, *, dtype: torch.dtype, head: bool = False) -> nn.Module:
+def pretrained_module(folder: Path, *, dtype: torch.dtype, spec: ModelSpec) -> nn.Module:
     """The model in a folder that was checked before, if its tensors are those of the model (`check_tensors`).
 
-    Loaded in a precision that holds the weights as they are stored, then rounded to `dtype`; with `head` in the class
-    that it was saved from, otherwise as the architecture without a head.
+    Loaded in a precision that holds the weights as they are stored, then rounded to `dtype`, in the class that
+    `_model_class` says.
     """
     from transformers import AutoConfig
 
     try:
         with seeded(0), quiet_transformers():
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            made = _model_class(config, head=head)
+            made = _model_class(config, spec)
             module, info = made.from_pretrained(
                 folder,
                 config=config,
@@ -73,6 +75,20 @@ def pretrained_module(folder: Path, *, dtype: torch.dtype, head: bool = False) -
 def tokenizer_in(folder: Path) -> Any | None:
     """The folder's tokenizer, None if it has no files of one."""
     return _tokenizer(folder) if has_tokenizer(folder) else None
+
+
+def image_processor_in(folder: Path) -> Any | None:
+    """What makes pixel values of an image as when the model was trained, None if the folder does not say it."""
+    if not (folder / IMAGE_PROCESSOR_FILE).is_file():
+        return None
+    import transformers
+
+    made: Any = transformers.AutoImageProcessor
+    try:
+        with quiet_transformers():
+            return made.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise UserError(f"the image processor in {folder} cannot be loaded: {reason(error)}") from error
 
 
 def tokenizer_from(given: str) -> Any:
@@ -136,12 +152,19 @@ def _fresh(config: Any) -> nn.Module:
     return module
 
 
-def _model_class(config: Any, *, head: bool) -> Any:
-    """The class that the weights were saved from where a head is wanted and transformers has it, else AutoModel."""
+def _model_class(config: Any, spec: ModelSpec) -> Any:
+    """The class that the weights were saved from, where transformers has it, else AutoModel.
+
+    A model that is known by name has its head only where that gives classes or next tokens; a language model has it
+    also where the class was not written down.
+    """
     import transformers
 
-    saved = (config.architectures or [""])[0] if head else ""
-    return getattr(transformers, saved, transformers.AutoModel) if saved else transformers.AutoModel
+    saved = (config.architectures or [""])[0]
+    if spec.next_token and not saved:
+        return transformers.AutoModelForCausalLM
+    wanted = spec.architecture is None or head_named([saved]) is not None
+    return getattr(transformers, saved, transformers.AutoModel) if saved and wanted else transformers.AutoModel
 
 
 def _without_pooler(made: Any, config: Any) -> dict[str, bool]:

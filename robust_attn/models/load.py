@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from robust_attn.models.build import pretrained_module, random_module, tokenizer_from, tokenizer_in
+from robust_attn.models.build import image_processor_in, pretrained_module, random_module, tokenizer_from, tokenizer_in
 from robust_attn.models.catalog import ANY, CATALOG, spec_of
 from robust_attn.models.generic.as_found import evaluating, in_float64
 from robust_attn.models.model import AttentionModel
@@ -53,10 +53,13 @@ def load_model(
     if resolved.folder is None:
         module = random_module(spec, sizes or {}, seed=seed, dtype=dtype)
     else:
-        module = pretrained_module(resolved.folder, dtype=dtype, head=name == ANY)
+        module = pretrained_module(resolved.folder, dtype=dtype, spec=spec)
     if tokenizer is None:
         own = None if resolved.folder is None else tokenizer_in(resolved.folder)
-        return checked_model(name, resolved.origin, module, tokenizer=own)
+        model = checked_model(name, resolved.origin, module, tokenizer=own)
+        if not model.takes_images or resolved.folder is None:
+            return model
+        return replace(model, image_processor=image_processor_in(resolved.folder))
     read_by = _noted(resolved.origin, f"text is read through the tokenizer in {without_home(tokenizer)}")
     model = checked_model(name, read_by, module, tokenizer=given)
     if model.takes_images:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from robust_attn.models.generic.as_found import evaluating
 from robust_attn.models.hooks import watch
 from robust_attn.models.reading import body_of, first_usable
 from robust_attn.models.selfcheck import COARSE
+from robust_attn.models.texts import Ends, ends_of, equal_lengths
 from robust_attn.models.weights import WeightsOrigin
 from robust_attn.types import UserError
 
@@ -43,6 +44,7 @@ class AttentionModel:
     vocabulary: int | None
     image_shape: tuple[int, int, int] | None
     tokenizer: Any | None
+    image_processor: Any | None = None
 
     def __repr__(self) -> str:
         return f"AttentionModel({self.name!r}, {self.origin.label}, {self.layers} attention layers)"
@@ -63,6 +65,12 @@ class AttentionModel:
         return self.vocabulary is not None and self.tokenizer is None and not self.origin.trained
 
     @property
+    def class_names(self) -> Mapping[int, str]:
+        """Names of classes by their numbers, as the model's configuration has them; empty where it has none."""
+        names = getattr(self.module.config, "id2label", None) or {}
+        return {int(number): str(name) for number, name in names.items()}
+
+    @property
     def dtype(self) -> torch.dtype:
         """Precision of the weights."""
         return next(self.module.parameters()).dtype
@@ -72,17 +80,37 @@ class AttentionModel:
         weights = self._attached(index).weights
         return weights.to(torch.float32) if self.dtype in COARSE else weights
 
-    def inputs_at(self, layers: Sequence[int], batch: Shaped[Tensor, "samples ..."]) -> dict[int, TokenMeasure]:
+    def inputs_at(
+        self, layers: int | Sequence[int], batch: Shaped[Tensor, "samples ..."] | Sequence[str]
+    ) -> dict[int, TokenMeasure]:
         """The inputs of the layers, from one pass of the whole model: uniform measures batched over samples.
 
-        `batch` is token ids [samples, n] or pixel values [samples, channels, height, width]. The model runs in its
-        own precision; what it computes in bfloat16 is handed out in float32.
+        `batch` is token ids [samples, n], pixel values [samples, channels, height, width], or a list of texts. Texts
+        are read with the special tokens that the tokenizer adds; those of one length run together, and shorter ones
+        end in padding, atoms of mass zero, which the model never sees. The model runs in its own precision; what it
+        computes in bfloat16 is handed out in float32.
         """
+        layers = [layers] if isinstance(layers, int) else layers
+        if not isinstance(batch, Tensor):
+            return self._inputs_of_texts(layers, [batch] if isinstance(batch, str) else batch)
         sources = [self._attached(index).source for index in layers]
         with evaluating(self.module):
             watched = watch(body_of(self.module), self._checked(batch), sources=sources)
         inputs = [points.to(torch.float32) if self.dtype in COARSE else points for points in watched.inputs]
         return {index: TokenMeasure.uniform(points) for index, points in zip(layers, inputs, strict=True)}
+
+    def _inputs_of_texts(self, layers: Sequence[int], texts: Sequence[str]) -> dict[int, TokenMeasure]:
+        ids = [self.read(text) for text in texts]
+        if not ids:
+            raise UserError("expected at least one text, got none")
+        lengths = torch.tensor([len(each) for each in ids])
+        padded: dict[int, Tensor] = {}
+        for length, places in equal_lengths(ids).items():
+            found = self.inputs_at(layers, torch.tensor([ids[place] for place in places]))
+            for index, measure in found.items():
+                size = (len(ids), int(lengths.max()), measure.width)
+                padded.setdefault(index, measure.points.new_zeros(size))[places, :length] = measure.points
+        return {index: TokenMeasure.padded(points, lengths.to(points.device)) for index, points in padded.items()}
 
     def encode(self, text: str) -> list[int]:
         """Token ids of the text without special tokens.
@@ -104,6 +132,13 @@ class AttentionModel:
         first = first_usable(self.module.config, self.vocabulary)
         return [first + zlib.crc32(word.encode()) % (self.vocabulary - first) for word in WORDS.findall(text)]
 
+    def read(self, text: str, *, special_tokens: bool = True) -> list[int]:
+        """Token ids of a whole text that has some, with the special tokens that the tokenizer adds by itself."""
+        ids = self.encode(text)
+        if not ids:
+            raise UserError("the text has no tokens")
+        return (ends_of(self.tokenizer, text) if special_tokens else Ends()).around(ids)
+
     def spelled(self, text: str, ids: Sequence[int], spans: Sequence[slice]) -> list[list[str]]:
         """The tokens in each span of the text's `ids` as a person reads them; words where there is no tokenizer."""
         if self.tokenizer is None:
@@ -112,11 +147,9 @@ class AttentionModel:
         decode = self.tokenizer.decode
         return [[str(decode([each], clean_up_tokenization_spaces=False)) for each in ids[span]] for span in spans]
 
-    def tokens_at(self, layer: int, text: str) -> TokenMeasure:
+    def tokens_at(self, layer: int, text: str, *, special_tokens: bool = False) -> TokenMeasure:
         """The input of a layer when the model reads the text: one sample, points [n, d]."""
-        ids = self.encode(text)
-        if not ids:
-            raise UserError("the text has no tokens")
+        ids = self.read(text, special_tokens=special_tokens)
         return self.inputs_at([layer], torch.tensor([ids]))[layer].sample(0)
 
     def _attached(self, index: int) -> AttachedLayer:

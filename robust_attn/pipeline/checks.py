@@ -95,9 +95,8 @@ def attack_records(
         lightest = torch.where(base.present, base.masses, torch.inf).amin(-1)
         motions = motion_parts(result.observation, part.inputs.length)
         for sample, certificate in enumerate(certificates):
-            fields = check_fields(part, sample, result.budget, certificate, lipschitz=estimate, result=result)
             yield AttackRecord(
-                **fields | {"sample": first + sample},
+                **check_fields(part, sample, result.budget, certificate, lipschitz=estimate, result=result),
                 gradients=result.gradients,
                 lightest_mass=float(lightest[sample]),
                 hygiene=hygiene[sample],

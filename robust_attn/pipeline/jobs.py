@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.data.rows import Origin
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 
@@ -30,12 +31,13 @@ class CertificateOptions:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a record is about."""
+    """What a record is about. `origins` are those of its samples, empty where these are all there are, in order."""
 
     model: str
     weights: str
     layer: int | None = None
     head: int | None = None
+    origins: tuple[Origin, ...] = ()
 
     def heading(self, sample: int, tokens: int) -> dict[str, Any]:
         """The fields that every record starts with."""
@@ -44,9 +46,13 @@ class Subject:
             "weights": self.weights,
             "layer": self.layer,
             "head": self.head,
-            "sample": sample,
+            **({"sample": sample} if not self.origins else asdict(self.origins[sample])),
             "tokens": tokens,
         }
+
+    def alone(self, sample: int) -> Subject:
+        """The same about one of the samples, which stays the sample that it is."""
+        return replace(self, origins=(self.origins[sample] if self.origins else Origin(sample),))
 
 
 SINGLE_HEAD = Subject("single_head", "given", 0)
@@ -78,7 +84,11 @@ class LayerJob:
         """The same layer with one sample at a time."""
         parts = (self.inputs.points, self.inputs.masses, self.inputs.positions)
         return [
-            replace(self, inputs=TokenMeasure(*(part[index : index + 1] for part in parts)))
+            replace(
+                self,
+                subject=self.subject.alone(index),
+                inputs=TokenMeasure(*(part[index : index + 1] for part in parts)),
+            )
             for index in range(self.samples)
         ]
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import BUDGETS, Budget, TokenRadius
-from robust_attn.data.source import Source, read_inputs
+from robust_attn.data.source import LayerInputs, Source, read_groups
 from robust_attn.models import AttentionModel, load_model
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for
 from robust_attn.records.kinds import Record
@@ -74,26 +73,47 @@ def each_layer(
     desk.begin(settings.task.name, layers=len(layers) * len(lengths), samples=samples)
     heads = max(model.layer(layer).heads for layer in layers)
     together, copies = (samples, 1) if batch is None else batch
-    for length in lengths:
+    for place, length in enumerate(lengths):
         require_memory(together, copies * length, heads)
-        inputs = _inputs(work, model, layers, length, source)
+        groups = _groups(work, model, layers, length, source, shown=max(lengths[:place], default=0))
         for layer in layers:
             desk.begin_layer(f"{settings.task.name}, layer {layer}, {length} tokens")
-            subject = Subject(model.name, model.origin.label, layer)
-            with told_as("budget"):
-                yield from records(LayerJob(subject, model.layer(layer), inputs[layer]))
+            for group in groups:
+                subject = Subject(model.name, model.origin.label, layer, origins=group.origins)
+                with told_as("budget"):
+                    yield from records(LayerJob(subject, model.layer(layer), group.measures[layer]))
             desk.end_layer()
 
 
-def _inputs(
-    work: Work, model: AttentionModel, layers: Sequence[int], length: int, source: Source
-) -> dict[int, TokenMeasure]:
-    """What arrives at each layer, with its text left at the desk."""
+def _groups(
+    work: Work, model: AttentionModel, layers: Sequence[int], length: int, source: Source, *, shown: int
+) -> tuple[LayerInputs, ...]:
+    """What arrives at each layer, samples of equal length together, with their text left at the desk."""
     samples = work.settings.task.samples(work.settings.samples)
     generator = generator_for(work.settings.seed, "data", length)
-    read = read_inputs(source, model, layers=layers, tokens=length, samples=samples, generator=generator)
-    work.desk.inputs(length, read.spelled)
-    return read.measures
+    groups = read_groups(source, model, layers=layers, tokens=length, samples=samples, generator=generator, shown=shown)
+    for group in groups:
+        work.desk.inputs(_length(group, length), _spelled(group))
+    cut = [origin.cut for group in groups for origin in group.origins if origin.cut is not None]
+    if cut:
+        work.desk.tell(
+            f"{sum(map(bool, cut))} of {len(cut)} rows have more than {length} tokens and were cut at their end; the "
+            "others keep their own lengths, and nothing is padded"
+        )
+    return groups
+
+
+def _length(group: LayerInputs, asked: int) -> int:
+    """Tokens of a sample; those of running text and of images go by the number that was asked for."""
+    return next(iter(group.measures.values())).length if group.origins and group.spelled else asked
+
+
+def _spelled(group: LayerInputs) -> Sequence[Sequence[str]] | None:
+    """The tokens in words by the number of the sample, nothing for samples that are not in the group."""
+    if group.spelled is None or not group.origins:
+        return group.spelled
+    found = {origin.sample: words for origin, words in zip(group.origins, group.spelled, strict=True)}
+    return [found.get(sample, []) for sample in range(max(found) + 1)]
 
 
 def certificate_options(settings: Asked) -> CertificateOptions:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -13,19 +15,22 @@ from robust_attn.certificates.layer import certify_batch
 from robust_attn.models.selfcheck import relative_difference
 from robust_attn.observation import observe
 from robust_attn.pipeline.checks import check_fields
+from robust_attn.pipeline.flips import FlipHunt, FlipOptions, Flips, flip_by, typed_rows
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for, layer_estimate
 from robust_attn.pipeline.parts import budget_part
+from robust_attn.pipeline.promises import Promised, PromiseOptions, promised, verdict_on
 from robust_attn.records.kinds import LayerRecord, PredictionRecord, Record
-from robust_attn.records.parts import Attacked, FlipSearch
+from robust_attn.records.parts import Attacked
 from robust_attn.through.classifier import Classifier, Trace
-from robust_attn.through.flip import Flip, smallest_flip
+from robust_attn.through.readings import Reading, readings
 from robust_attn.through.victim import Perturbed, Victim
 from robust_attn.types import UserError
 
 AGREEMENT = 1e-6
 """Largest relative difference between a layer's output in the model and the layer alone on the same measure."""
-RADII = {"mass_split": "split"}
-"""What the radius of an attack is called in a record, where that is not the attack's own name."""
+
+
+NO_MORE, NO_PROMISES = FlipOptions((), steps=6, restarts=0), PromiseOptions()
 
 
 @dataclass(frozen=True)
@@ -38,75 +43,92 @@ class LayerAt:
 
 @dataclass(frozen=True)
 class ThroughModel:
-    """Attack every sample within the budget, watch all layers, and look for the radius that flips its prediction."""
+    """Attack every sample within the budget, watch all layers, look for the nearest flips, and certify the prediction.
+
+    Of the ways to flip, those in `flips` are tried, and the attack itself where it is another one.
+    """
 
     attack: Attack
     budget: Budget
     accuracy: float = 0.05
+    flips: FlipOptions = NO_MORE
+    promises: PromiseOptions = NO_PROMISES
 
     def records(
         self,
         classifier: Classifier,
-        batch: torch.Tensor,
+        batch: torch.Tensor | Sequence[Reading],
         layers: Sequence[int],
         options: CertificateOptions,
         *,
         seed: int,
     ) -> Iterator[Record]:
         """For each sample one record of the prediction and one of every layer."""
-        for sample in range(len(batch)):
-            victim = Victim.of(classifier, classifier.measure(batch[sample : sample + 1]))
+        for sample, reading in enumerate(readings(batch) if isinstance(batch, torch.Tensor) else batch):
+            victim = Victim.of(classifier, classifier.measure(reading.batch))
             found = victim.strongest(self.attack, self.budget, generator_for(seed, "through", sample))
-            yield self._prediction(victim, found, seed, sample, text_of(classifier, batch[sample]))
-            traces = classifier.trace(found.base), classifier.trace(found.measure)
-            for layer in layers:
-                yield self._layer(victim, found, traces, LayerAt(layer, sample), options)
+            yield self.prediction(victim, reading, options, seed=seed, sample=sample, attacked=found)
+            if layers:
+                yield from self._layers(victim, found, layers, options, sample)
 
-    def _prediction(self, victim: Victim, found: Perturbed, seed: int, sample: int, text: str | None) -> Record:
-        clean = victim.unperturbed()
-        moving, flip = self._flips(victim, seed, sample)
-        alone = self.attack.moving
-        radii = {RADII.get(self.attack.name, self.attack.name): flip.radius}
-        if alone is not None:
-            radii = {alone.name: moving.radius} | radii
+    def prediction(
+        self,
+        victim: Victim,
+        reading: Reading,
+        options: CertificateOptions,
+        *,
+        seed: int,
+        sample: int = 0,
+        attacked: Perturbed | None = None,
+    ) -> PredictionRecord:
+        """What is proved, then the nearest flips, which begin where the proof is weakest; `attacked` is told beside."""
+        begin, rows = time.perf_counter(), typed_rows(victim, reading.ids)
+        generator = generator_for(seed, "smoothing", sample)
+        proved = promised(
+            victim.classifier, victim.base, rows,
+            budget=self.budget, asked=self.promises, options=options, generator=generator,
+        )  # fmt: skip
+        flips = self._flips(victim, reading, proved, seed, sample)
         return PredictionRecord(
             **subject_of(victim).heading(sample, victim.base.length),
-            predicted=victim.label,
-            margin=-clean.margin,
+            **_input_fields(victim, reading),
             budget=budget_part(self.budget),
             attack=self.attack.name,
-            copies=_copies(found),
-            smallest_mass=float(found.base.masses.min()),
-            attacked=Attacked(predicted=found.prediction, margin=-found.margin, flipped=found.flipped),
-            flip_radius=radii,
-            flip=FlipSearch(
-                accuracy=self.accuracy,
-                radii_tried=flip.tried + (0 if alone is None else moving.tried),
-                smallest_mass=None if flip.found is None else float(flip.found.base.masses.min()),
-            ),
-            certified_radius={},
-            text=text,
+            **({} if attacked is None else _attacked_fields(attacked)),
+            flip_radius=flips.radii,
+            flip=flips.search,
+            typed=flips.typed,
+            certified_radius=proved.radii,
+            failure_probability=proved.failure_probability,
+            shares=proved.shares,
+            proof=proved.proof,
+            smoothed=proved.smoothed,
+            verdict=verdict_on(flips.radii, proved.radii, self.promises.which),
+            seconds=time.perf_counter() - begin,
         )
 
-    def _flips(self, victim: Victim, seed: int, sample: int) -> tuple[Flip, Flip]:
-        """The smallest flip by moving alone, and by the attack itself: the same where it does not split."""
-        alone = self.attack.moving
-        moving = self.flip(self.attack if alone is None else alone, victim, generator_for(seed, "flip", sample))
-        if alone is None:
-            return moving, moving
-        return moving, self.flip(self.attack, victim, generator_for(seed, "split", sample), moving.found)
+    def _flips(self, victim: Victim, reading: Reading, proved: Promised, seed: int, sample: int) -> Flips:
+        """By every way asked for, and by the attack itself."""
+        splits = self.attack.moving is not None
+        named = ("move", "split") if splits else ("move",) if self.attack.name == "move" else ()
+        ways = tuple(dict.fromkeys((*self.flips.which, *named)))
+        directions = () if proved.direction is None else (proved.direction,)
+        options = replace(self.flips, which=ways, accuracy=self.accuracy)
+        split = self.attack if splits else None
+        found = FlipHunt(victim, reading.ids, self.budget, options, seed, sample, directions, split).flips()
+        if named or self.attack.name == "none":
+            return found
+        generator = generator_for(seed, "flip", sample)
+        flip = flip_by(self.attack, victim, self.budget, generator, accuracy=self.accuracy)
+        search = replace(found.search, radii_tried=found.search.radii_tried + flip.tried)
+        return replace(found, radii={**found.radii, self.attack.name: flip.radius}, search=search)
 
-    def flip(self, attack: Attack, victim: Victim, generator: torch.Generator, known: Perturbed | None = None) -> Flip:
-        """Up to displacements as large as the input itself; never above one that is known."""
-        largest = float(self.budget.norm(victim.base.points, victim.base))
-
-        def flip_at(radius: float, known: Perturbed | None) -> Perturbed | None:
-            budget = type(self.budget)(radius, self.budget.support)
-            tries = victim.candidates(attack, budget, generator, known)
-            return next((found for found in tries if found.flipped), None)
-
-        start = self.budget.radius if self.budget.radius > 0 else largest / 100
-        return smallest_flip(flip_at, start=start, largest=largest, accuracy=self.accuracy, known=known)
+    def _layers(
+        self, victim: Victim, found: Perturbed, layers: Sequence[int], options: CertificateOptions, sample: int
+    ) -> Iterator[Record]:
+        traces = victim.classifier.trace(found.base), victim.classifier.trace(found.measure)
+        for layer in layers:
+            yield self._layer(victim, found, traces, LayerAt(layer, sample), options)
 
     def _layer(
         self, victim: Victim, found: Perturbed, traces: tuple[Trace, Trace], at: LayerAt, options: CertificateOptions
@@ -141,12 +163,28 @@ def subject_of(victim: Victim, layer: int | None = None) -> Subject:
     return Subject(model.name, model.origin.label, layer)
 
 
-def text_of(classifier: Classifier, row: torch.Tensor) -> str | None:
-    """What a text says, None for an image."""
-    tokenizer = classifier.model.tokenizer
-    if tokenizer is None or row.is_floating_point():
-        return None
-    return str(tokenizer.decode(row.tolist()))
+def _input_fields(victim: Victim, reading: Reading) -> dict[str, Any]:
+    """What was read, and what the classifier says to it."""
+    tokenizer, ids = victim.classifier.model.tokenizer, reading.ids
+    spelled = (
+        None if ids is None or tokenizer is None else tuple(str(tokenizer.decode([each])) for each in ids.tolist())
+    )
+    return {
+        "row": reading.row,
+        "label": reading.label,
+        "predicted": victim.label,
+        "margin": -victim.unperturbed().margin,
+        "text": None if ids is None or tokenizer is None else str(tokenizer.decode(ids.tolist())),
+        "spelled": spelled,
+    }
+
+
+def _attacked_fields(found: Perturbed) -> dict[str, Any]:
+    return {
+        "copies": _copies(found),
+        "smallest_mass": float(found.base.masses.min()),
+        "attacked": Attacked(predicted=found.prediction, margin=-found.margin, flipped=found.flipped),
+    }
 
 
 def _copies(found: Perturbed) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ class RepeatedTokens:
     continuous: Attack
 
     def records(
-        self, classifier: TextClassifier, batch: Int[Tensor, "samples n"], layers: Sequence[int], *, seed: int
+        self, classifier: TextClassifier, batch: Iterable[Int[Tensor, " n"]], layers: Sequence[int], *, seed: int
     ) -> Iterator[Record]:
         """For each sample one record per repetition, then one per layer for the text with the largest loss."""
         for sample, ids in enumerate(batch):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from torch import Tensor
 
 from robust_attn.attacks.attack import Attack
 from robust_attn.pipeline.layers import chosen_layers, loaded
 from robust_attn.through.classifier import Classifier, classifier_of
 from robust_attn.through.inputs import batch_of
+from robust_attn.through.readings import Reading, readings
 from robust_attn.work import Work, told_as
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """The classifier, a batch of its inputs, the attack, and the layers that are watched."""
+    """The classifier, its inputs, the attack, and the layers that are watched."""
 
     classifier: Classifier
-    batch: Tensor
+    readings: Sequence[Reading]
     attack: Attack
     layers: tuple[int, ...]
 
@@ -33,4 +33,4 @@ def read(work: Work) -> Whole:
         attack: Attack = settings.attack.made()
     batch = batch_of(settings.data.made(), classifier, tokens=settings.tokens, samples=settings.samples)
     work.desk.begin(settings.task.name, samples=settings.samples)
-    return Whole(classifier, batch, attack, layers)
+    return Whole(classifier, readings(batch), attack, layers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,12 @@ class Weights:
     @classmethod
     def of(cls, linear: Any) -> Weights:
         """Those of a torch Linear."""
-        return cls(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
+        return cls(linear.weight.detach().double(), None if linear.bias is None else linear.bias.detach().double())
+
+    def parts(self, count: int) -> Iterator[Weights]:
+        """As many maps of equal width, whose outputs side by side are this one's."""
+        biases = [None] * count if self.bias is None else self.bias.chunk(count)
+        return (Weights(weight, bias) for weight, bias in zip(self.weight.chunk(count), biases, strict=True))
 
     def project(self, tape: Tape, at: int) -> int:
         """As a node."""
@@ -67,7 +73,7 @@ class Norm:
     @classmethod
     def layer(cls, norm: Any) -> Norm:
         """A torch LayerNorm."""
-        return cls(norm.weight.detach(), norm.bias.detach(), norm.eps)
+        return cls(norm.weight.detach().double(), norm.bias.detach().double(), norm.eps)
 
     def apply(self, tape: Tape, at: int) -> int:
         """x times the inverse root of its mean square, after centring, then gain and offset."""
@@ -150,7 +156,7 @@ class Network:
     """A classifier at one length: what happens to the input, the blocks, a last norm, pooling weights, and a head.
 
     `patches` cuts pixels first, `embed` projects, `class_token` puts a row in front, `offset` [n, d] is added
-    (positions). The head alternates projections and activations.
+    (positions), `widen` projects once more. The head alternates projections and activations.
     """
 
     offset: Tensor | None
@@ -158,6 +164,7 @@ class Network:
     pooling: Tensor
     head: tuple[Weights | ScalarFunction, ...]
     input_norm: Norm | None = None
+    widen: Weights | None = None
     last_norm: Norm | None = None
     patches: Patches | None = None
     embed: Weights | None = None
@@ -184,7 +191,8 @@ class Network:
         at = tape.add(PrependZero(), at) if self.class_token else at
         if self.offset is not None:
             at = tape.add(Stretch(torch.ones_like(self.offset), self.offset), at)
-        return at if self.input_norm is None else self.input_norm.apply(tape, at)
+        at = at if self.input_norm is None else self.input_norm.apply(tape, at)
+        return at if self.widen is None else self.widen.project(tape, at)
 
 
 def head_of(module: nn.Module) -> tuple[Weights | ScalarFunction, ...]:
@@ -210,67 +218,8 @@ def head_of(module: nn.Module) -> tuple[Weights | ScalarFunction, ...]:
     return tuple(parts)
 
 
-def network_of(encoder: Any, head: nn.Module, length: int) -> Network:
-    """An encoder of transformers and a head: BERT with the mean over tokens, or ViT with its class token."""
-    kind = encoder.config.model_type
-    if kind == "bert":
-        return bert_network(encoder, head, length)
-    if kind == "vit":
-        return vit_network(encoder, head)
-    raise UserError(f"no steps for a model of type {kind}: there are bert and vit.")
-
-
-def bert_network(encoder: Any, head: nn.Module, length: int) -> Network:
-    """A BERT encoder that reads word embeddings, the mean over its tokens, a head."""
-    table = encoder.embeddings
-    positions = table.position_embeddings.weight[:length] + table.token_type_embeddings.weight[0]
-    blocks = tuple(_bert_block(layer, encoder.config) for layer in encoder.encoder.layer)
-    mean = torch.full((length,), 1 / length, dtype=positions.dtype)
-    return Network(positions.detach(), blocks, mean, head_of(head), input_norm=Norm.layer(table.LayerNorm))
-
-
-def _bert_block(layer: Any, config: Any) -> Block:
-    reads, writes = layer.attention.self, layer.attention.output
-    heads = config.num_attention_heads
-    scale = (config.hidden_size // heads) ** -0.5
-    query, key, value, output = (Weights.of(each) for each in (reads.query, reads.key, reads.value, writes.dense))
-    mlp = Mlp(Weights.of(layer.intermediate.dense), Weights.of(layer.output.dense), activation_of(config.hidden_act))
-    norms = Norm.layer(writes.LayerNorm), Norm.layer(layer.output.LayerNorm)
-    return Block(Attention(query, key, value, output, heads, scale), mlp, norms, pre=False)
-
-
 def activation_of(name: str) -> ScalarFunction:
     """By the name that transformers gives it."""
     if name not in ACTIVATIONS:
         raise UserError(f"no remainder bound for the activation {name}: there are {', '.join(ACTIVATIONS)}.")
     return ACTIVATIONS[name]
-
-
-def vit_network(encoder: Any, head: nn.Module) -> Network:
-    """A ViT that reads pixels [height * width, channels], and a head on its class token."""
-    config, embeddings = encoder.config, encoder.embeddings
-    convolution = embeddings.patch_embeddings.projection
-    size, image = config.patch_size, config.image_size
-    offset = embeddings.position_embeddings[0].detach().clone()
-    offset[0] += embeddings.cls_token[0, 0].detach()
-    pooling = torch.zeros(len(offset), dtype=offset.dtype)
-    pooling[0] = 1
-    return Network(
-        offset,
-        tuple(_vit_block(layer, config) for layer in encoder.layers),
-        pooling,
-        head_of(head),
-        last_norm=Norm.layer(encoder.layernorm),
-        patches=Patches((config.num_channels, image, image), size),
-        embed=Weights(convolution.weight.detach().flatten(1), convolution.bias.detach()),
-        class_token=True,
-    )
-
-
-def _vit_block(layer: Any, config: Any) -> Block:
-    reads, heads = layer.attention, config.num_attention_heads
-    modules = reads.q_proj, reads.k_proj, reads.v_proj, reads.o_proj
-    query, key, value, output = (Weights.of(each) for each in modules)
-    attention = Attention(query, key, value, output, heads, (config.hidden_size // heads) ** -0.5)
-    mlp = Mlp(Weights.of(layer.mlp.fc1), Weights.of(layer.mlp.fc2), activation_of(config.hidden_act))
-    return Block(attention, mlp, (Norm.layer(layer.layernorm_before), Norm.layer(layer.layernorm_after)), pre=True)

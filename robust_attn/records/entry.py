@@ -26,6 +26,8 @@ class NotARecordError(ValueError):
 def fact(help: str, default: Any = MISSING) -> Any:
     """A field of an entry, with the sentence that describes it; without a default it must be given."""
     metadata = {_HELP: help}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 

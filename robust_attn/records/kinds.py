@@ -21,8 +21,11 @@ from robust_attn.records.parts import (
     Motion,
     Norms,
     Observed,
+    Proof,
     RadiusPart,
+    SmoothedPart,
     Typed,
+    TypedFlip,
 )
 from robust_attn.types import Verdict
 
@@ -41,7 +44,10 @@ class Record(Entry):
     layer: int | None = fact("number of the attention layer, from 0; null for the model as a whole", None)
     head: int | None = fact("number of the head, from 0; null for the whole layer", None)
     sample: int = fact("number of the sample, from 0", 0)
+    row: int | None = fact("number of its row in the data, from 0; null where the data have no rows", None)
+    label: int | str | None = fact("its label in the data, the number of the class that it names", None)
     tokens: int = fact("number of tokens", 0)
+    cut: int | None = fact("tokens that its row had beyond that, cut off at the end; null without rows of text", None)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -51,6 +57,11 @@ class Record(Entry):
     def to_json(self) -> Json:
         """Plain values, with the schema and the kind in front."""
         return {"schema": SCHEMA, "kind": self.kind, **super().to_json()}
+
+    @property
+    def named(self) -> str:
+        """The sample by the row of the data that it is, by its own number where there are no rows."""
+        return f"sample {self.sample}" if self.row is None else f"row {self.row}"
 
     @property
     def stated(self) -> Verdict | None:
@@ -228,10 +239,23 @@ class PredictionRecord(Record):
     attacked: Attacked | None = fact("what it did to the prediction", None)
     flip_radius: Mapping[str, float | None] = fact("per way to attack the smallest radius that flips the prediction")
     flip: FlipSearch = fact("how that was looked for", FlipSearch())
+    typed: TypedFlip | None = fact("the flip by typing, which has no radius; null where none was looked for", None)
     certified_radius: Mapping[str, float | None] = fact("per certificate the radius within which nothing flips it")
-    failure_probability: float | None = fact("the chance that a certified radius is wrong", None)
-    verdict: Verdict | None = fact("VIOLATED where a flip is nearer than certified; null without a certificate", None)
+    failure_probability: float | None = fact("the chance that a certified radius is wrong, but for smoothing", None)
+    shares: Mapping[str, float | None] = fact("per step what it takes off the margin at certified_radius.all", {})
+    proof: Proof | None = fact("how certified radii were computed; null where none was asked for", None)
+    smoothed: SmoothedPart | None = fact("what certified_radius.smoothing speaks of; null where not computed", None)
+    verdict: Verdict | None = fact(
+        "HOLDS, VIOLATED where a move is nearer than certified, UNKNOWN without the certificate asked for", None
+    )
+    seconds: float | None = fact("time taken by this sample", None)
     text: str | None = fact("the text, null for images", None)
+    spelled: tuple[str, ...] | None = fact("its tokens in words; null for images", None)
+
+    @property
+    def judged(self) -> Verdict | None:
+        """Its verdict; a prediction that nothing could be certified about fails no run, unless it has no margin."""
+        return None if self.verdict is Verdict.UNKNOWN and self.margin is not None else self.verdict
 
     @property
     def smallest_flip(self) -> float | None:

@@ -136,7 +136,45 @@ class FlipSearch(Entry):
 
     accuracy: float | None = fact("relative width of the last interval", None)
     radii_tried: int = fact("how many radii", 0)
-    smallest_mass: float | None = fact("the lightest atom of the smallest flip found", None)
+    gradients: int = fact("gradients that moving all tokens and one word took", 0)
+    smallest_mass: float | None = fact("the lightest atom of the smallest flip found by splitting", None)
+    words: int = fact("tokens that were tried alone", 0)
+    word: int | None = fact("the token whose own motion flips the prediction first, from 0", None)
+    motion: Motion | None = fact("how far every token went in the smallest flip by moving all of them", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypedFlip(Entry):
+    """A flip by edits that a person could type: tokens repeated, inserted, swapped, each text really read."""
+
+    edits: int | None = fact("how many edits flip the prediction; null where none was found", None)
+    what: tuple[str, ...] = fact("the edits, in order", ())
+    text: str | None = fact("the text that flips it", None)
+    reads: int = fact("texts that were read", 0)
+    most_edits: int = fact("edits tried at most, one after another", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof(Entry):
+    """How the certified radius of a prediction was computed."""
+
+    seconds: float | None = fact("time taken", None)
+    samples: int | None = fact("Gaussian samples; null where nothing was drawn", None)
+    seed: int | None = fact("what they were drawn from: certificate.seed=... repeats it", None)
+    words: int | None = fact("tokens that the radius of one word speaks of; null where none was asked for", None)
+    shares: Mapping[str, float | None] = fact("per step what its remainders take off the margin, of one word", {})
+    agreement: float | None = fact("relative difference between the logits of the steps and of the model", None)
+    why_not: str | None = fact("why nothing is certified", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothedPart(Entry):
+    """Randomised smoothing (Cohen, Rosenfeld, Kolter 2019): a statement about the smoothed classifier, not this one."""
+
+    label: int | None = fact("the class of the smoothed classifier; null where it abstains", None)
+    sigma: float | None = fact("standard deviation of the noise on every coordinate")
+    samples: int = fact("noisy inputs that were read for the bound")
+    failure_probability: float | None = fact("the chance that its radius is wrong")
 
 
 @dataclass(frozen=True, kw_only=True)

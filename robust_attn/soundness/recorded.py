@@ -37,7 +37,7 @@ from robust_attn.soundness.comparison import (
 )
 from robust_attn.soundness.numbers import attack_of, budget_of, layer_of, measures_of, options_of
 from robust_attn.soundness.strike import strike
-from robust_attn.through.classifier import TextClassifier
+from robust_attn.through.classifier import MeanClassifier, TextClassifier
 from robust_attn.through.victim import Victim
 from robust_attn.types import Scope, Side, Verdict
 
@@ -195,7 +195,7 @@ def _classifier(case: Case) -> TextClassifier:
     head = nn.Linear(width, CLASSES, dtype=torch.float64).requires_grad_(False)
     numbers = torch.randn(CLASSES, width, generator=generator_for(case.seed, "head"), dtype=torch.float64)
     head.load_state_dict({"weight": numbers, "bias": torch.zeros(CLASSES, dtype=torch.float64)})
-    return TextClassifier(checked_model(model.name, model.origin, model.module, tokenizer=None), head)
+    return MeanClassifier(checked_model(model.name, model.origin, model.module, tokenizer=None), head)
 
 
 def _ids(case: Case) -> torch.Tensor:

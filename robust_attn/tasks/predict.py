@@ -1,11 +1,11 @@
-"""Attack the prediction of a whole classifier, watch every layer on the way, and find the radius of a flip."""
+"""How far until a classifier's prediction flips: attacked from above, certified from below, layers watched."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from robust_attn.records.entry import Json
 from robust_attn.records.kinds import LayerRecord, PredictionRecord, Record
@@ -16,13 +16,34 @@ from robust_attn.views.predictions import predictions_view
 from robust_attn.views.view import View
 from robust_attn.work import Work
 
+if TYPE_CHECKING:
+    from robust_attn.pipeline.flips import FlipOptions
+    from robust_attn.pipeline.promises import PromiseOptions
+
+
+WAYS = ("move", "one_word", "split", "typed")
+PROOFS = ("all", "one_word", "interval", "product")
+
 
 @final
 @dataclass(frozen=True)
 class PredictTask(Task):
-    """Attack a whole classifier, watch every layer, and find the radius of a flip."""
+    """The radius at which predictions of a classifier flip, and the one within which they cannot."""
 
-    accuracy: float = setting(0.05, "relative accuracy of that radius", above=0, below=1)
+    flip: tuple[str, ...] = setting(["move", "one_word"], "ways to look for a flip, beside the attack", words=WAYS)
+    certify: tuple[str, ...] = setting(["all", "interval", "product"], "certified radii, [] for none", words=PROOFS)
+    accuracy: float = setting(0.05, "relative accuracy of flip radii", above=0, below=1)
+    steps: int = setting(16, "gradients of one descent at one radius", least=1)
+    restarts: int = setting(1, "random starts of a descent beside the informed ones", least=0)
+    words: int = setting(64, "tokens tried alone at most, the first ones typed", least=1)
+    context: int = setting(8192, "no atom of a split is lighter than 1 / context", least=2)
+    edits: int = setting(1, "edits typed one after another at most", least=1)
+    reads: int = setting(192, "texts read for one edit, about", least=1)
+    sketch: int = setting(192, "Gaussian samples of a certificate", least=16)
+    smoothing_sigma: float = setting(0.1, "noise of randomised smoothing", above=0)
+    smoothing_samples: int = setting(0, "noisy inputs read for smoothing, 0 for none", least=0)
+    smoothing_failure_probability: float = setting(0.001, "that of a smoothed radius", above=0, below=1)
+    watch: bool = setting(True, "records of every layer on the way of the attack")
     name: ClassVar[str] = "predict"
     kinds: ClassVar[tuple[str, ...]] = ("prediction", "layer")
     needs: ClassVar[Needs] = Needs.CLASSIFIER
@@ -36,15 +57,33 @@ class PredictTask(Task):
         from robust_attn.pipeline.whole import read
 
         whole, settings = read(work), work.settings
-        task = ThroughModel(whole.attack, budget_at(settings), self.accuracy)
+        flips, promises = self._options()
+        task = ThroughModel(whole.attack, budget_at(settings), self.accuracy, flips, promises)
+        layers = whole.layers if self.watch else ()
         options = certificate_options(settings)
-        yield from task.records(whole.classifier, whole.batch, whole.layers, options, seed=settings.seed)
+        yield from task.records(whole.classifier, whole.readings, layers, options, seed=settings.seed)
+
+    def _options(self) -> tuple[FlipOptions, PromiseOptions]:
+        from robust_attn.pipeline.flips import FlipOptions
+        from robust_attn.pipeline.promises import PromiseOptions
+        from robust_attn.predictions.smoothing import Smoothing
+
+        smoothing = None
+        if self.smoothing_samples:
+            chance = self.smoothing_failure_probability
+            smoothing = Smoothing(self.smoothing_sigma, self.smoothing_samples, failure_probability=chance)
+        flips = FlipOptions(
+            self.flip, self.accuracy, self.steps, self.restarts, self.words, self.context, self.edits, self.reads
+        )
+        return flips, PromiseOptions(self.certify, self.sketch, smoothing)
 
     def findings(self, records: Sequence[Record]) -> Json | None:
         """How many predictions flipped, the radii of these flips, and how near layers came to their certificates."""
         predictions = [record for record in records if isinstance(record, PredictionRecord)]
         ways = dict.fromkeys(way for record in predictions for way in record.flip_radius)
         radii = {way: _known([record.flip_radius.get(way) for record in predictions]) for way in ways}
+        names = dict.fromkeys(name for record in predictions for name in record.certified_radius)
+        proved = {name: _known([record.certified_radius.get(name) for record in predictions]) for name in names}
         tightness = _known([record.tightness for record in records if isinstance(record, LayerRecord)])
         return {
             "samples": len(predictions),
@@ -54,6 +93,8 @@ class PredictTask(Task):
             "flipped_at_some_radius": sum(record.smallest_flip is not None for record in predictions),
             "smallest_flip_radius": {way: min(values, default=None) for way, values in radii.items()},
             "median_flip_radius": {way: median(values) if values else None for way, values in radii.items()},
+            "smallest_certified_radius": {name: min(values, default=None) for name, values in proved.items()},
+            "median_certified_radius": {name: median(values) if values else None for name, values in proved.items()},
             "largest_tightness": max(tightness, default=None),
         }
 

@@ -41,7 +41,8 @@ class RepeatTokensTask(Task):
             name = whole.classifier.model.name
             raise UserError(f"{name} reads no tokens that could be repeated; take model=injection.")
         task = RepeatedTokens(RepeatTokens(self.repeats, self.candidates), whole.attack)
-        yield from task.records(whole.classifier, whole.batch, whole.layers, seed=work.settings.seed)
+        texts = [reading.batch[0] for reading in whole.readings]
+        yield from task.records(whole.classifier, texts, whole.layers, seed=work.settings.seed)
 
     def view(self, run: Run) -> View:
         """Whether typing flipped a prediction, and what it did at every layer."""

@@ -1,182 +1,122 @@
-"""Whole classifiers that read measures: weighted tokens in, logits out, and what happens at every attention layer."""
+"""The classifier around a loaded model, compared with the model itself before anybody gets it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, final
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from jaxtyping import Int
+from torch import Tensor
 
+from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.models.cache import cache_folder
-from robust_attn.models.digits import LABEL
-from robust_attn.models.hooks import watch
+from robust_attn.models.generic.precision import KeepFloat64
+from robust_attn.models.heads import Head, head_on
 from robust_attn.models.injection import injection_classifier
 from robust_attn.models.model import AttentionModel
+from robust_attn.models.quiet import quiet_transformers, reason
+from robust_attn.models.reading import CHECK_SAMPLES, reading_of
+from robust_attn.models.selfcheck import TOLERANCES, relative_difference
+from robust_attn.through.contract import Classifier, TextClassifier, Trace
+from robust_attn.through.readers import DIFFERENT_WINDOWS, ImageClassifier, MeanClassifier, OwnHeadClassifier
 from robust_attn.types import UserError
 
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """One pass: logits, and per attention layer the measure that arrived and the output that left."""
-
-    logits: Float[Tensor, "samples classes"]
-    inputs: tuple[TokenMeasure, ...]
-    outputs: tuple[Float[Tensor, "samples n out"], ...]
-
-
-class Classifier(ABC):
-    """A model with a head, as a map on measures of its input points (word embeddings, pixels)."""
-
-    model: AttentionModel
-
-    @property
-    def image(self) -> tuple[int, int, int] | None:
-        """Channels, height and width of the images whose pixels are the points, None where they are no pixels."""
-        return None
-
-    @abstractmethod
-    def measure(self, batch: Tensor) -> TokenMeasure:
-        """The input points of a batch of token ids or of pixel values, with equal masses."""
-
-    @abstractmethod
-    def logits(self, measure: TokenMeasure) -> Float[Tensor, "samples classes"]:
-        """Logits of every sample, differentiable in the points and masses."""
-
-    @abstractmethod
-    def at_layer(self, measure: TokenMeasure, points: Float[Tensor, "samples atoms d"]) -> TokenMeasure:
-        """The measure at an attention layer whose input is `points`, when the model reads `measure`."""
-
-    @final
-    def trace(self, measure: TokenMeasure) -> Trace:
-        """Everything that one pass shows, without gradients."""
-        reading = _Reading(self, measure)
-        attached = self.model.attached
-        watched = watch(
-            reading,
-            measure.points,
-            sources=[layer.source for layer in attached],
-            sinks=[layer.sink for layer in attached],
-        )
-        return Trace(reading.logits, tuple(self.at_layer(measure, each) for each in watched.inputs), watched.outputs)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TextClassifier(Classifier):
-    """A BERT encoder that reads word embeddings, the mean over tokens, and a head.
-
-    Masses enter the attention as log m_j beside the logits and the mean as weights, so that a token written as several
-    atoms, which share its position, is read as the token itself.
-    """
-
-    model: AttentionModel
-    head: nn.Module
-
-    def measure(self, batch: Int[Tensor, "samples n"]) -> TokenMeasure:
-        """Word embeddings, before positions are added."""
-        table: nn.Module = self.model.module.get_input_embeddings()  # type: ignore[operator]
-        embeddings: Tensor = table(batch)
-        return TokenMeasure.uniform(embeddings.detach())
-
-    @property
-    def ends(self) -> int:
-        """How many tokens `framed` adds."""
-        return sum(end is not None for end in self._end_ids())
-
-    def typed(self, ids: Int[Tensor, " n"]) -> Bool[Tensor, " n"]:
-        """True where a token was typed, False where it only begins or ends the text."""
-        ends = torch.tensor([end for end in self._end_ids() if end is not None], dtype=ids.dtype)
-        return ~torch.isin(ids, ends)
-
-    def framed(self, ids: Int[Tensor, "samples n"]) -> Int[Tensor, "samples more"]:
-        """The ids between the tokens that begin and end a text, where the tokenizer has such tokens."""
-        before, after = ([] if end is None else [torch.full_like(ids[:, :1], end)] for end in self._end_ids())
-        return torch.cat([*before, ids, *after], dim=1)
-
-    def _end_ids(self) -> tuple[int | None, int | None]:
-        tokenizer = self.model.tokenizer
-        return getattr(tokenizer, "cls_token_id", None), getattr(tokenizer, "sep_token_id", None)
-
-    def logits(self, measure: TokenMeasure) -> Float[Tensor, "samples classes"]:
-        """The head's logits of the weighted mean."""
-        options: dict[str, Any] = {"inputs_embeds": measure.points, "position_ids": measure.positions}
-        if measure.masses.requires_grad or not measure.is_uniform:
-            size = (len(measure.points), 1, measure.length, measure.length)
-            options["attention_mask"] = measure.masses.log()[:, None, None, :].expand(size)
-        hidden: Tensor = self.model.module(**options).last_hidden_state
-        logits: Tensor = self.head((measure.masses[..., None] * hidden).sum(1))
-        return logits
-
-    def at_layer(self, measure: TokenMeasure, points: Float[Tensor, "samples atoms d"]) -> TokenMeasure:
-        """Atoms keep their masses and positions all the way."""
-        return measure.with_points(points)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ImageClassifier(Classifier):
-    """A ViT and the head on its class token. The points are pixels in rows, with channels as coordinates."""
-
-    model: AttentionModel
-    head: nn.Module
-
-    @property
-    def image(self) -> tuple[int, int, int]:
-        """Of the model."""
-        assert self.model.image_shape is not None
-        return self.model.image_shape
-
-    def measure(self, batch: Float[Tensor, "samples channels height width"]) -> TokenMeasure:
-        """Pixels in [-1, 1]."""
-        return TokenMeasure.uniform(batch.to(self.model.dtype).flatten(2).transpose(1, 2))
-
-    def logits(self, measure: TokenMeasure) -> Float[Tensor, "samples classes"]:
-        """The head's logits of the class token; a ViT reads an image as it is, so all masses must be equal."""
-        if not measure.is_uniform or measure.length != self.image[1] * self.image[2]:
-            raise UserError(f"{self.model.name} reads whole images: mass can be split between tokens, not pixels.")
-        pixels = measure.points.transpose(1, 2).reshape(-1, *self.image)
-        hidden: Tensor = self.model.module(pixels).last_hidden_state
-        logits: Tensor = self.head(hidden[:, 0])
-        return logits
-
-    def at_layer(self, measure: TokenMeasure, points: Float[Tensor, "samples atoms d"]) -> TokenMeasure:  # noqa: ARG002
-        """Patches and the class token, with equal masses."""
-        return TokenMeasure.uniform(points)
+__all__ = [
+    "Classifier",
+    "ImageClassifier",
+    "MeanClassifier",
+    "OwnHeadClassifier",
+    "TextClassifier",
+    "Trace",
+    "classifier_of",
+]
 
 
 def classifier_of(model: AttentionModel) -> Classifier:
-    """The classifier around a loaded model that was trained as one."""
+    """The classifier around a loaded model: with the head that it has, or with that of the injection detector.
+
+    Logits from word embeddings, or from rows of pixels, are compared with the model's own.
+    """
     if model.name == "injection":
-        return TextClassifier(model, injection_classifier(model).head.requires_grad_(False))
-    if model.origin.label == LABEL:
-        return ImageClassifier(model, _digits_head(model))
-    raise UserError(
-        f"{model.name} of {model.origin.label} is not a classifier; take model=injection, or model=vit as trained here."
+        return MeanClassifier(model, injection_classifier(model).head.requires_grad_(False))
+    head = head_on(model.module)
+    if head is None:
+        raise UserError(
+            f"{model.name} of {model.origin.label} is not a classifier: a {type(model.module).__name__} has no head "
+            "that gives classes or the next token; take model=injection, model=vit as trained here, a language model, "
+            "or a folder saved from a model with such a head."
+        )
+    if head is Head.NEXT_TOKEN and all(layer.weights.mask is Mask.NONE for layer in model.attached):
+        raise UserError(f"{model.name} is not a classifier: its tokens see later ones, so it gives no next token.")
+    with torch.no_grad(), quiet_transformers(), exactly(model):
+        try:
+            return _checked_image(model) if head is Head.IMAGE else _checked_text(OwnHeadClassifier(model, head))
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"{model.name} cannot be read from its input embeddings: {reason(error)}") from error
+
+
+def exactly(model: AttentionModel) -> AbstractContextManager[object]:
+    """Without the rounding to float32 that some models do inside, where the model's precision is finer."""
+    return KeepFloat64() if model.dtype == torch.float64 else nullcontext()
+
+
+def _checked_image(model: AttentionModel) -> ImageClassifier:
+    reader = ImageClassifier(model)
+    batch = reading_of(model.module).batch(CHECK_SAMPLES, model.dtype)
+    own = model.module(batch.to(next(model.module.parameters()).device)).logits
+    _expect_agreement(reader, reader.measure(batch), own)
+    return reader
+
+
+def _checked_text(reader: OwnHeadClassifier) -> OwnHeadClassifier:
+    """The reader, with the reason why mass cannot be split if a token in two halves is not read as the token."""
+    ids = _ids(reader.model)
+    own = reader.logits_of_ids(ids)
+    measure = reader.measure(ids)
+    _expect_agreement(reader, measure, own)
+    return replace(reader, refusal=_refusal(reader, _with_halves(measure), own))
+
+
+def _expect_agreement(reader: Classifier, measure: TokenMeasure, own: Tensor) -> None:
+    """A UserError if it does not say what the model says, or there is nothing to choose from."""
+    difference, tolerance = relative_difference(reader.logits(measure), own), TOLERANCES[reader.model.dtype]
+    if not difference <= tolerance:  # NaN is refused too
+        raise UserError(
+            f"logits of {reader.model.name} from its input embeddings differ from its own by {difference:.1e} "
+            f"relative, more than {tolerance:.0e}; refusing to go on with it"
+        )
+    if own.shape[-1] < 2:
+        raise UserError(f"{reader.model.name} is not a classifier: it has a single output, so nothing can flip.")
+
+
+def _refusal(reader: OwnHeadClassifier, halves: TokenMeasure, own: Tensor) -> str | None:
+    if reader.mask_for(halves) is None:
+        return DIFFERENT_WINDOWS
+    try:
+        difference = relative_difference(reader.logits(halves), own)
+    except Exception as error:
+        return f"it takes no mask with weights ({reason(error)})"
+    if difference <= TOLERANCES[reader.model.dtype]:
+        return None
+    return f"a token written as two halves at its position changes the logits by {difference:.1e} relative"
+
+
+def _ids(model: AttentionModel) -> Int[Tensor, "1 n"]:
+    """Arbitrary token ids without padding."""
+    ids = reading_of(model.module).batch(1, model.dtype)
+    padding = getattr(model.module.config, "pad_token_id", None)
+    return torch.where(ids == padding, (ids + 1) % (model.vocabulary or 1), ids) if padding is not None else ids
+
+
+def _with_halves(measure: TokenMeasure) -> TokenMeasure:
+    """The first, a middle and the last token as two atoms of half the mass each."""
+    index = torch.arange(measure.length)
+    twice = (index == 0) | (index == measure.length // 2) | (index == measure.length - 1)
+    counts = torch.where(twice, 2, 1)
+    again = index.repeat_interleave(counts)
+    return TokenMeasure(
+        measure.points[:, again], (measure.masses / counts.to(measure.masses))[:, again], measure.positions[:, again]
     )
-
-
-def _digits_head(model: AttentionModel) -> nn.Module:
-    from safetensors.torch import load_file
-
-    weights = load_file(cache_folder() / "vit-digits" / "model.safetensors")
-    classes, width = weights["classifier.weight"].shape
-    head = nn.Linear(width, classes, dtype=model.dtype)
-    head.load_state_dict({name: weights[f"classifier.{name}"].to(model.dtype) for name in ("weight", "bias")})
-    return head.requires_grad_(False)
-
-
-class _Reading(nn.Module):
-    """A module around `Classifier.logits`, for hooks to be run with; keeps the logits."""
-
-    def __init__(self, classifier: Classifier, measure: TokenMeasure) -> None:
-        super().__init__()
-        self.classifier = classifier
-        self.measure = measure
-        self.logits = torch.empty(0)
-
-    def forward(self, points: Tensor) -> None:
-        self.logits = self.classifier.logits(self.measure.with_points(points))

@@ -53,5 +53,6 @@ def smallest_flip(
         if attempt is None:
             failed = radius
         else:
-            found = attempt
+            # Drawn nearer than a radius where the attack had failed: that failure says nothing any more.
+            found, failed = attempt, failed if failed < attempt.radius else 0.0
     return Flip(found, tried)

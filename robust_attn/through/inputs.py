@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from robust_attn.data import text
 from robust_attn.data.settings import Digits, HubText, ImageFolder, Prose, TextFile
 from robust_attn.data.source import Source, pixels_of, text_of
-from robust_attn.through.classifier import Classifier, ImageClassifier, TextClassifier
+from robust_attn.through.contract import Classifier, TextClassifier
+from robust_attn.through.readers import ImageClassifier
 from robust_attn.types import UserError
 
 
@@ -23,16 +26,35 @@ def batch_of(source: Source, classifier: Classifier, *, tokens: int, samples: in
             raise UserError(f"{name} reads neither text nor images.")
 
 
+def ids_of(classifier: TextClassifier, text: str, *, tokens: int | None = None) -> Int[Tensor, "1 n"]:
+    """One text as the model reads it, with what its tokenizer puts around it.
+
+    A text that is longer than the model can read, or than `tokens`, is cut at its end.
+    """
+    model = classifier.model
+    ids = model.encode(text)
+    if not ids:
+        raise UserError("the text has no tokens")
+    limits = [limit for limit in (tokens, model.max_tokens) if limit is not None]
+    return classifier.framed(torch.tensor([ids[: _inside(classifier, min(limits))] if limits else ids]))
+
+
+def _inside(classifier: TextClassifier, tokens: int) -> int:
+    """How many of the tokens are typed; at least one must be."""
+    inside = tokens - classifier.ends
+    if inside < 1:
+        raise UserError(f"tokens must be at least {classifier.ends + 1} for {classifier.model.name}, got {tokens}.")
+    return inside
+
+
 def _ids(source: Source, classifier: TextClassifier, tokens: int, samples: int) -> Tensor:
     model = classifier.model
     if not isinstance(source, Prose | TextFile | HubText):
         raise UserError(f"{model.name} as a whole reads text: use data=prose, data=text or data=hub.")
     if model.max_tokens is not None and tokens > model.max_tokens:
         raise UserError(f"{model.name} reads at most {model.max_tokens} tokens, got tokens={tokens}.")
-    inside = tokens - classifier.ends
-    if inside < 1:
-        raise UserError(f"tokens must be at least {classifier.ends + 1} for {model.name}, got {tokens}.")
-    return classifier.framed(text.windows(model.encode(text_of(source)), inside, samples))
+    typed = text.windows(model.encode(text_of(source)), _inside(classifier, tokens), samples)
+    return classifier.framed(typed)
 
 
 def _pixels(source: Source, classifier: ImageClassifier, samples: int) -> Tensor:

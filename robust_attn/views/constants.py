@@ -13,6 +13,7 @@ from robust_attn.views import words
 from robust_attn.views.fit import PowerLaw, power_law
 from robust_attn.views.numerals import at_least, at_most, plain
 from robust_attn.views.panel import Look, Panel, Point, Role
+from robust_attn.views.samples import sample_fields
 from robust_attn.views.table import Field, Fields, Table, between, cells, counts, numbers, perhaps, table_of, texts
 from robust_attn.views.view import Headline, Statement, Tile, Tone, View
 from robust_attn.views.words import counted, covering, largest, listed, part_of
@@ -215,10 +216,11 @@ def _head(record: ConstantRecord) -> int | None:
 
 
 def _record_table(records: Sequence[ConstantRecord]) -> Table:
+    which: Fields[ConstantRecord] = sample_fields(records, lambda record: record)
     fields: Fields[ConstantRecord] = (
         counts("Layer", lambda record: record.layer),
         *([counts("Head", _head)] if any(record.head is not None for record in records) else []),
-        counts("Sample", lambda record: record.sample),
+        *which,
         counts("Tokens", lambda record: record.tokens),
         perhaps("Largest norm", lambda record: record.radius),
         cells("Local Lipschitz", lambda record: between(record.lipschitz.lower, record.lipschitz.upper)),

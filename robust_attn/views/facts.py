@@ -38,10 +38,11 @@ def text_of(value: object) -> str:
 
 
 def input_noun(run: Run) -> str:
-    """What a sample is: a text, an image, a token set."""
+    """What a sample is: a text, a row, an image, a token set."""
     if text_of(fact(run, "model")) == "vit":
         return "image"
-    return "token set" if text_of(run.config.get("data")) in ("gaussian", "sphere") else "text"
+    nouns = {"gaussian": "token set", "sphere": "token set", "rows": "row", "images": "image"}
+    return nouns.get(text_of(run.config.get("data")), "text")
 
 
 def subtitle(run: Run, *, attacked: bool) -> str:

@@ -13,6 +13,7 @@ from robust_attn.types import Covers, Scope, Verdict
 from robust_attn.views.ladder import DECADES_ABOVE, check_ladder, paper_log10
 from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role
+from robust_attn.views.samples import sample_fields
 from robust_attn.views.table import (
     ROWS_SHOWN,
     Cell,
@@ -120,7 +121,7 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
     """The promise of every layer, beside its worst sample."""
     attacked = any(check.attacked for check in checks)
     seen: Fields[LayerRow] = (
-        counts("Worst sample", lambda row: row.worst.sample, optional=True),
+        *sample_fields(checks, lambda row: row.worst, "Worst {}", optional=True),
         numbers("Its promise", lambda row: row.worst.certified.output_change, at_most, optional=True),
         numbers("Attack reached", lambda row: row.worst.observed.output_change, at_least),
         numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
@@ -153,6 +154,7 @@ def _constant(check: Check) -> Cell:
 
 def record_table(checks: Sequence[Check], noun: str) -> Table:
     """A line per record, at most so many as a page can hold."""
+    which: Fields[Check] = sample_fields(checks, lambda check: check)
     seen: Fields[Check] = (
         counts("Copies", lambda check: check.copies),
         texts("Attack", lambda check: check.attack),
@@ -162,7 +164,7 @@ def record_table(checks: Sequence[Check], noun: str) -> Table:
     fields: Fields[Check] = (
         counts("Layer", lambda check: check.layer),
         counts("Head", lambda check: check.head, optional=True),
-        counts("Sample", lambda check: check.sample),
+        *which,
         counts("Tokens", lambda check: check.tokens),
         *(seen if any(check.attacked for check in checks) else ()),
         cells("Local Lipschitz", _constant),
@@ -255,7 +257,7 @@ def convergence_panel(checks: Sequence[Check]) -> Panel | None:
     if not curves:
         return None
     curves.sort(key=lambda curve: -max(y for _, y in curve[1]))
-    drawn = {f"layer {check.layer}, sample {check.sample}": shares for check, shares in curves[:CURVES_SHOWN]}
+    drawn = {f"layer {check.layer}, {check.named}": shares for check, shares in curves[:CURVES_SHOWN]}
     best = largest(y for _, shares in curves for _, y in shares)
     many = f" The {CURVES_SHOWN} closest of {len(curves)} are drawn." if len(curves) > CURVES_SHOWN else ""
     return convergence("convergence", "attack", drawn, f"{counted(len(curves), 'curve')}; {percent(best)}", many)

@@ -66,6 +66,8 @@ class Passage:
 
     layer: int
     sample: int
+    named: str
+    """Its row with the label where it is one of data, else its number, in words."""
     attack: str
     tokens: tuple[Token, ...]
     most: tuple[Token, ...]
@@ -96,7 +98,7 @@ class Passages:
         """The tokens that moved most."""
         fields: Fields[tuple[Passage, Token]] = (
             counts("Layer", lambda pair: pair[0].layer),
-            counts("Sample", lambda pair: pair[0].sample),
+            texts("Sample", lambda pair: pair[0].named.removeprefix("sample ")),
             counts("Place", lambda pair: pair[1].place),
             texts("Token", lambda pair: pair[1].text, code=True),
             numbers("Moved (rms)", lambda pair: pair[1].rms, at_least),
@@ -160,6 +162,7 @@ def _passage(check: AttackRecord, spelled: Sequence[str] | None) -> Passage:
     return Passage(
         layer=check.layer or 0,
         sample=check.sample,
+        named=check.named if check.label is None else f"{check.named}, label {check.label}",
         attack=check.attack,
         tokens=tokens[:TOKENS_OF_A_SAMPLE],
         most=tuple(token for token in sorted(tokens, key=lambda token: -token.rms)[:MOST_MOVED] if token.rms > 0),

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import transformers
 from PIL import Image
 
-from robust_attn.data.images import digits, image_folder
+from robust_attn.data.images import Picture, digits, image_folder, pictures, pixels
 from robust_attn.models.digits import digit_images
 from robust_attn.types import UserError
 
@@ -60,3 +61,28 @@ def test_folders_that_cannot_serve_are_refused(folder, tmp_path):
     (folder / "0.png").write_bytes(b"broken")
     with pytest.raises(UserError, match=r"0\.png is not a readable image"):
         image_folder(folder, 1, (1, 8, 8))
+
+
+def test_sub_folders_are_labels_where_a_folder_has_no_images_of_its_own(folder, tmp_path):
+    top = tmp_path / "top"
+    (top / "no").mkdir(parents=True)
+    folder.joinpath("3.png").rename(top / "no" / "3.png")
+    (top / "cat").mkdir()
+    folder.joinpath("0.png").rename(top / "cat" / "0.png")
+    folder.joinpath("1.png").rename(top / "cat" / "1.png")
+    assert pictures(top, 3) == [
+        Picture(0, top / "cat" / "0.png", "cat"),
+        Picture(1, top / "cat" / "1.png", "cat"),
+        Picture(2, top / "no" / "3.png", "no"),
+    ]
+    assert [picture.index for picture in pictures(top, 2)] == [0, 1]
+    assert [picture.label for picture in pictures(folder, 1)] == [None]  # it has an image of its own
+
+
+def test_pixels_are_those_of_the_image_processor(folder):
+    made = transformers.ViTImageProcessorPil(size={"height": 4, "width": 6}, image_mean=[0.0] * 3, image_std=[1.0] * 3)
+    found = pixels(pictures(folder, 4), (3, 4, 6), made)
+    expected = torch.tensor([0.0, 0.2, 0.4, 1.0])[:, None, None].expand(4, 4, 6)
+    torch.testing.assert_close(found[:, 0], expected, rtol=0, atol=1e-6)
+    with pytest.raises(UserError, match=r"makes pixels \(3, 4, 6\), but the model wants \(3, 8, 8\)"):
+        pixels(pictures(folder, 1), (3, 8, 8), made)

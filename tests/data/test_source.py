@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Sphere, TextFile
-from robust_attn.data.source import read_inputs
+from robust_attn.data.rows import Origin, Row
+from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Rows, Sphere, TextFile
+from robust_attn.data.source import read_groups, read_inputs, read_row
 from robust_attn.types import UserError
 
 
@@ -55,7 +56,7 @@ def test_the_models_limit_is_said(bert):
 
 
 def test_text_and_images_are_not_mixed_up(bert, vit):
-    for source in (Prose(), TextFile("any"), HubText("any")):
+    for source in (Prose(), TextFile("any"), HubText("any"), Rows("any.csv")):
         with pytest.raises(UserError, match="vit reads images, not text"):
             _inputs(source, vit, layers=[0])
     for source in (Digits(), ImageFolder("any")):
@@ -93,3 +94,108 @@ def test_counts_and_layers_are_checked(source, bert):
         _inputs(source, bert, samples=0)
     with pytest.raises(UserError, match="its layers are 0 to 2"):
         _inputs(source, bert, layers=[3])
+
+
+TABLE = "text,label\none two,0\none two three four five,LABEL_1\nthree,other\nfour five,1\n"
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "rows.csv").write_text(TABLE)
+    return str(tmp_path / "rows.csv")
+
+
+def _groups(source, model, *, tokens=5, samples=4, shown=0):
+    asked = {"tokens": tokens, "samples": samples, "shown": shown, "generator": torch.Generator()}
+    return read_groups(source, model, layers=[0, model.layers - 1], **asked)
+
+
+def test_rows_of_equal_length_are_read_together_each_as_if_alone(reader, table):
+    groups = _groups(Rows(table, label="label"), reader)
+    assert [group.spelled for group in groups] == [
+        [["[CLS]", "one", "two", "[SEP]"], ["[CLS]", "four", "five", "[SEP]"]],
+        [["[CLS]", "one", "two", "three", "[SEP]"]],
+        [["[CLS]", "three", "[SEP]"]],
+    ]
+    assert [group.origins for group in groups] == [
+        (Origin(0, 0, 0, 0), Origin(3, 3, 1, 0)),
+        (Origin(1, 1, 1, 2),),  # "four five" does not fit; the model calls its class 1 LABEL_1
+        (Origin(2, 2, "other", 0),),
+    ]
+    texts = [row.split(",")[0] for row in TABLE.splitlines()[1:]]
+    texts[1] = "one two three"
+    for group in groups:
+        for place, origin in enumerate(group.origins):
+            alone = reader.tokens_at(2, texts[origin.row], special_tokens=True)
+            torch.testing.assert_close(group.measures[2].sample(place).points, alone.points, rtol=0, atol=1e-12)
+        assert group.measures[2].is_uniform  # nothing is padded
+
+
+def test_rows_begin_at_the_first_one_asked_for_and_special_tokens_can_be_left_out(reader, table):
+    (group, other) = _groups(Rows(table, first=2, special_tokens=False), reader, samples=2)
+    assert (group.spelled, group.origins) == ([["three"]], (Origin(0, 2, None, 0),))
+    assert (other.spelled, other.origins) == ([["four", "five"]], (Origin(1, 3, None, 0),))
+
+
+def test_rows_that_were_looked_at_whole_do_not_come_again_with_more_room(reader, table):
+    """Four tokens each but for row 1 with 7 and row 2 with 3: at length 4 all but row 1 are whole."""
+    rows = [origin.row for group in _groups(Rows(table), reader, tokens=6, shown=4) for origin in group.origins]
+    assert rows == [1]
+    assert not _groups(Rows(table), reader, tokens=9, shown=7)
+    assert len([origin for group in _groups(Rows(table), reader, tokens=3, shown=7) for origin in group.origins]) == 3
+
+
+def test_rows_that_cannot_be_read_are_named(reader, table, tmp_path):
+    with pytest.raises(UserError, match=r"rows\.csv has 4 rows, but 5 samples were asked for"):
+        _groups(Rows(table), reader, samples=5)
+    with pytest.raises(UserError, match=r"row 0: tokens must be at least 3 with 2 special tokens, got 2"):
+        _groups(Rows(table), reader, tokens=2)
+    with pytest.raises(UserError, match="bert reads at most 512 tokens"):
+        _groups(Rows(table), reader, tokens=600)
+    (tmp_path / "odd.csv").write_text("text\none\n\x01\n")
+    with pytest.raises(UserError, match="row 1: the text has no tokens"):
+        _groups(Rows(str(tmp_path / "odd.csv")), reader, samples=2)
+
+
+def test_a_row_knows_what_was_cut(reader):
+    read = read_row(Row(7, "one two three four", "label_0"), reader, tokens=4)
+    assert (read.index, read.ids, read.cut, read.label) == (7, (2, 5, 6, 3), 2, 0)
+    assert read_row(Row(7, "one two"), reader, tokens=4, special_tokens=False).ids == (5, 6)
+
+
+def test_files_by_a_pattern_are_one_sample_each(reader, tmp_path):
+    for name, text in (("b.txt", "three"), ("a.txt", "one two"), ("c.md", "five")):
+        (tmp_path / name).write_text(text)
+    groups = _groups(TextFile(str(tmp_path / "*.txt")), reader, samples=2)
+    assert [group.spelled for group in groups] == [[["[CLS]", "one", "two", "[SEP]"]], [["[CLS]", "three", "[SEP]"]]]
+    assert [origin.row for group in groups for origin in group.origins] == [0, 1]
+    with pytest.raises(UserError, match="has 2 rows, but 3 samples"):
+        _groups(TextFile(str(tmp_path / "*.txt")), reader, samples=3)
+    with pytest.raises(UserError, match=r"no file matches .*\*\.rst"):
+        _groups(TextFile(str(tmp_path / "*.rst")), reader)
+
+
+def test_running_text_has_special_tokens_only_where_asked_for(reader, tmp_path):
+    (tmp_path / "text.txt").write_text("one two three four")
+    found = [
+        _groups(TextFile(str(tmp_path / "text.txt"), special_tokens=asked), reader, tokens=tokens, samples=2)[0]
+        for asked, tokens in ((None, 2), (False, 2), (True, 4))
+    ]
+    assert found[0].spelled == found[1].spelled == [["one", "two"], ["three", "four"]]
+    assert found[2].spelled == [["[CLS]", "one", "two", "[SEP]"], ["[CLS]", "three", "four", "[SEP]"]]
+    batch = torch.tensor([[2, 5, 6, 3], [2, 7, 8, 3]])
+    assert torch.equal(found[2].measures[0].points, reader.inputs_at([0], batch)[0].points)
+    assert not found[0].origins
+
+
+def test_an_image_of_a_folder_is_a_row_with_its_sub_folder_as_label(vit, tmp_path):
+    from PIL import Image
+
+    for place in ("LABEL_1/b.png", "LABEL_1/a.png", "other/c.png"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        Image.new("L", (8, 8), 255 if "a" in place.split("/")[1] else 0).save(tmp_path / place)
+    (group,) = _groups(ImageFolder(str(tmp_path)), vit, samples=3)[:1]
+    assert group.origins == (Origin(0, 0, 1), Origin(1, 1, 1), Origin(2, 2, "other"))
+    points = group.measures[0].points
+    assert torch.equal(points[1], points[2])
+    assert not torch.equal(points[0], points[1])

@@ -79,7 +79,7 @@ def test_a_size_may_be_given_under_either_of_its_names():
     one = random_module(spec, {"hidden_size": 24, "n_layer": 1, "n_head": 2}, seed=0, dtype=torch.float32)
     two = random_module(spec, {"n_embd": 24, "num_hidden_layers": 1, "n_head": 2}, seed=0, dtype=torch.float32)
     assert one.config.n_embd == two.config.n_embd == 24
-    assert torch.equal(one.wte.weight, two.wte.weight)
+    assert torch.equal(one.transformer.wte.weight, two.transformer.wte.weight)
 
 
 def test_modules_are_ready_to_be_watched_and_not_to_be_trained():
@@ -87,14 +87,14 @@ def test_modules_are_ready_to_be_watched_and_not_to_be_trained():
     assert not module.training
     assert not any(parameter.requires_grad for parameter in module.parameters())
     assert {parameter.dtype for parameter in module.parameters()} == {torch.float64}
-    assert module.rotary_emb.inv_freq.dtype == torch.float32
+    assert module.model.rotary_emb.inv_freq.dtype == torch.float32
     assert module.config.use_cache is False
 
 
 def test_a_folder_comes_back_in_the_precision_asked_for(tmp_path):
     saved = random_module(spec_of("bert"), SIZES, seed=3, dtype=torch.float32)
     saved.save_pretrained(tmp_path)
-    module = pretrained_module(tmp_path, dtype=torch.float64)
+    module = pretrained_module(tmp_path, dtype=torch.float64, spec=spec_of("bert"))
     weight = module.embeddings.word_embeddings.weight
     assert torch.equal(weight, saved.embeddings.word_embeddings.weight.double())
     assert tokenizer_in(tmp_path) is None
@@ -108,4 +108,4 @@ def test_a_tokenizer_that_cannot_be_read_is_a_users_error(tmp_path):
 
 def test_a_folder_of_nothing_is_a_users_error(tmp_path):
     with pytest.raises(UserError, match="cannot be loaded"):
-        pretrained_module(tmp_path, dtype=torch.float32)
+        pretrained_module(tmp_path, dtype=torch.float32, spec=spec_of("bert"))

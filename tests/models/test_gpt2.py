@@ -9,7 +9,7 @@ from robust_attn.models import load_model
 
 def test_heads_are_slices_of_columns(small_sizes):
     model = load_model("gpt2", "random", sizes=small_sizes["gpt2"])
-    conv = model.module.h[1].attn.c_attn
+    conv = model.module.transformer.h[1].attn.c_attn
     layer = model.layer(1)
     torch.testing.assert_close(layer.query[1], conv.weight[:, 12:24].T)
     torch.testing.assert_close(layer.key[2], conv.weight[:, 48 + 24 : 48 + 36].T)

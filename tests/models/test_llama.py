@@ -27,7 +27,7 @@ def test_groups_are_shared_and_positions_are_rotary(small_sizes):
 
 def test_biases_of_shared_values_reach_every_head_of_the_group(small_sizes):
     model = load_model("llama", "random", sizes={**small_sizes["llama"], "attention_bias": True})
-    for block in model.module.layers:
+    for block in model.module.model.layers:
         for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
             torch.nn.init.normal_(getattr(block.self_attn, name).bias)
     attached = adapter_for("llama").taken_out(model.module).attached

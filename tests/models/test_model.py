@@ -81,3 +81,21 @@ def test_batches_that_the_model_cannot_read(model, batch, message):
 def test_text_without_tokens_is_refused(model):
     with pytest.raises(UserError, match="no tokens"):
         model.tokens_at(0, " \n")
+
+
+def test_texts_of_different_lengths_are_padded_with_atoms_of_no_mass(model):
+    texts = ["four words of text", "two words", "one more text here"]
+    inputs = model.inputs_at([0, 1], texts)
+    assert inputs[1].points.shape == (3, 4, 24)
+    assert torch.equal(inputs[1].present.sum(-1), torch.tensor([4, 2, 4]))
+    for place, text in enumerate(texts):
+        alone, own = model.tokens_at(1, text), inputs[1].sample(place)
+        torch.testing.assert_close(own.points[own.present], alone.points, rtol=0, atol=1e-12)
+        torch.testing.assert_close(own.masses[own.present], alone.masses)
+        layer = model.layer(1)
+        torch.testing.assert_close(layer(own)[own.present], layer(alone), rtol=0, atol=1e-12)
+    assert torch.equal(model.inputs_at(1, texts)[1].points, inputs[1].points)
+    assert torch.equal(model.inputs_at(1, texts[1])[1].points, model.inputs_at(1, texts[1:2])[1].points)
+    for given, message in (([], "at least one text"), (["a", " "], "no tokens")):
+        with pytest.raises(UserError, match=message):
+            model.inputs_at(1, given)

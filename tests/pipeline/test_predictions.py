@@ -9,6 +9,7 @@ from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.move import Move
 from robust_attn.attacks.torchattacks_bridge import Torchattack
 from robust_attn.budget import Frobenius, PerToken, Wasserstein
+from robust_attn.pipeline.flips import flip_by
 from robust_attn.pipeline.jobs import CertificateOptions
 from robust_attn.pipeline.predictions import ThroughModel
 from robust_attn.records.parts import BudgetPart
@@ -79,9 +80,9 @@ def test_flips_are_found_and_splitting_never_needs_more(masses):
 
 def test_a_flip_is_real():
     """The input found at the flip radius is in that budget, and the classifier gives it another class."""
-    reader, task = text_classifier(), ThroughModel(Move(8, 0), Wasserstein(0.2))
+    reader = text_classifier()
     victim = Victim.of(reader, reader.measure(ids()[:1]))
-    flip = task.flip(task.attack, victim, torch.Generator().manual_seed(0))
+    flip = flip_by(Move(8, 0), victim, Wasserstein(0.2), torch.Generator().manual_seed(0), accuracy=0.3)
     assert flip.found is not None
     assert bool(Wasserstein(flip.radius).contains(flip.found.displacement, victim.base).all())
     assert int(reader.logits(flip.found.measure).argmax()) != victim.label

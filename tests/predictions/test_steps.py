@@ -4,29 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from robust_attn.predictions.steps import head_of, network_of
+from robust_attn.predictions.steps import head_of
 from robust_attn.types import UserError
 from tests.cases import generator
 from tests.predictions.cases import normal, random_network
-from tests.through.cases import ids, image_classifier, pixels, text_classifier
-
-
-def test_bert_with_a_head_on_the_mean():
-    reader = text_classifier()
-    measure = reader.measure(ids())
-    for sample in range(2):
-        points = measure.points[sample]
-        logits = network_of(reader.model.module, reader.head, len(points)).tape(points).logits
-        torch.testing.assert_close(logits, reader.logits(measure)[sample], rtol=1e-10, atol=1e-10)
-
-
-def test_vit_with_a_head_on_its_class_token():
-    reader = image_classifier()
-    measure = reader.measure(pixels())
-    for sample in range(2):
-        points = measure.points[sample]
-        logits = network_of(reader.model.module, reader.head, len(points)).tape(points).logits
-        torch.testing.assert_close(logits, reader.logits(measure)[sample], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -7,7 +7,7 @@ from torch import nn
 
 from robust_attn.models import load_model
 from robust_attn.models.load import checked_model
-from robust_attn.through.classifier import ImageClassifier, TextClassifier
+from robust_attn.through.classifier import ImageClassifier, MeanClassifier
 from robust_attn.through.victim import Victim
 from tests.cases import generator
 
@@ -23,7 +23,7 @@ def random_head(width: int, classes: int, seed: int) -> nn.Module:
 
 
 @cache
-def text_classifier() -> TextClassifier:
+def text_classifier() -> MeanClassifier:
     """BERT whose queries and keys are large, so that attention is not flat."""
     model = load_model("bert", "random", sizes=BERT)
     for name, parameter in model.module.named_parameters():
@@ -32,12 +32,19 @@ def text_classifier() -> TextClassifier:
         if name.endswith("word_embeddings.weight"):
             parameter.mul_(10)
     checked = checked_model(model.name, model.origin, model.module, tokenizer=None)
-    return TextClassifier(checked, random_head(16, 3, 0))
+    return MeanClassifier(checked, random_head(16, 3, 0))
 
 
 @cache
 def image_classifier() -> ImageClassifier:
-    return ImageClassifier(load_model("vit", "random", sizes=VIT), random_head(16, 4, 1))
+    """ViT with the random body of that name, and a head."""
+    from transformers import ViTForImageClassification
+
+    body = load_model("vit", "random", sizes=VIT)
+    body.module.config.num_labels = 4
+    whole = ViTForImageClassification(body.module.config).double().eval().requires_grad_(False)
+    whole.vit, whole.classifier = body.module, random_head(16, 4, 1)
+    return ImageClassifier(checked_model(body.name, body.origin, whole, tokenizer=None))
 
 
 def ids(samples: int = 2, tokens: int = 5) -> torch.Tensor:

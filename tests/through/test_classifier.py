@@ -67,8 +67,9 @@ def test_the_layers_alone_do_what_they_do_in_the_model(reader, batch):
 
 def test_pixels_are_read_as_images():
     reader = image_classifier()
-    hidden = reader.model.module(pixels().double()).last_hidden_state
-    torch.testing.assert_close(reader.logits(reader.measure(pixels())), reader.head(hidden[:, 0]))
+    module = reader.model.module
+    hidden = module.vit(pixels().double()).last_hidden_state
+    torch.testing.assert_close(reader.logits(reader.measure(pixels())), module.classifier(hidden[:, 0]))
 
 
 def test_pixels_cannot_be_split():

@@ -1,8 +1,10 @@
+import dataclasses
+
 import pytest
 import torch
 
 from robust_attn.data.source import Digits, Gaussian, Prose, TextFile
-from robust_attn.through.inputs import batch_of
+from robust_attn.through.inputs import batch_of, ids_of
 from robust_attn.types import UserError
 from tests.through.cases import image_classifier, text_classifier
 
@@ -15,17 +17,30 @@ def test_text_is_cut_into_windows(tmp_path):
     assert batch_of(Prose(), text_classifier(), tokens=7, samples=3).shape == (3, 7)
 
 
-def test_the_ends_of_a_text_count_as_tokens():
-    class Tokenizer:
-        cls_token_id, sep_token_id = 1, 2
+class Tokenizer:
+    def encode(self, text, *, add_special_tokens, **_):
+        ids = [10 + len(word) for word in text.split()][:1000]
+        return [1, *ids, 2] if add_special_tokens else ids
 
-        def encode(self, text, **_):
-            return [10 + len(word) for word in text.split()][:1000]
 
-    import dataclasses
-
+def framed_classifier():
     reader = text_classifier()
-    framed = dataclasses.replace(reader, model=dataclasses.replace(reader.model, tokenizer=Tokenizer()))
+    return dataclasses.replace(reader, model=dataclasses.replace(reader.model, tokenizer=Tokenizer()))
+
+
+def test_one_text_is_framed_and_cut_at_its_end():
+    framed = framed_classifier()
+    assert ids_of(framed, "one three").tolist() == [[1, 13, 15, 2]]
+    assert ids_of(framed, "one three five", tokens=4).tolist() == [[1, 13, 15, 2]]
+    assert ids_of(framed, "word " * 600).shape == (1, 512)
+    with pytest.raises(UserError, match="the text has no tokens"):
+        ids_of(framed, " ")
+    with pytest.raises(UserError, match="tokens must be at least 3 for bert, got 2"):
+        ids_of(framed, "one", tokens=2)
+
+
+def test_the_ends_of_a_text_count_as_tokens():
+    framed = framed_classifier()
     batch = batch_of(Prose(), framed, tokens=6, samples=2)
     assert batch.shape == (2, 6)
     assert batch[:, [0, -1]].tolist() == [[1, 2], [1, 2]]

@@ -13,13 +13,16 @@ from tests.composed import composed, run
 def test_the_real_detector_is_flipped_by_moving_its_embeddings(tmp_path):
     outcome, records, summary, shown = run(
         tmp_path / "run", "task=through_model", "model=injection", "samples=1", "tokens=8", "layers=[0,5]",
-        "attack.steps=6", "attack.restarts=0", "budget.radius=0.08", "task.accuracy=0.3",
+        "attack.steps=6", "attack.restarts=0", "budget.radius=0.08", "task.accuracy=0.3", "task.flip=[move]",
+        "task.certify=[interval]", "task.steps=6", "task.restarts=0",
     )  # fmt: skip
     assert outcome.status is ExitStatus.OK
     prediction, *layers = records
     assert prediction["kind"] == "prediction"
     assert prediction["text"].startswith("[CLS]")
     assert 0 < prediction["flip_radius"]["move"] < 1
+    assert prediction["certified_radius"] == {"interval": None}  # no wonder: intervals double layer by layer
+    assert prediction["verdict"] == "UNKNOWN"
     assert prediction["margin"] > prediction["attacked"]["margin"]
     assert [record["layer"] for record in layers] == [0, 5]
     assert all(record["observed"]["output_change"] <= record["certified"]["output_change"] for record in layers)
@@ -34,7 +37,8 @@ def test_the_real_detector_is_flipped_by_moving_its_embeddings(tmp_path):
 def test_a_vit_under_pgd(tmp_path):
     outcome, records, _, shown = run(
         tmp_path / "run", "task=predict", "model=vit", "attack=torchattacks", "attack.name=PGD",
-        "attack.steps=5", "budget=per_token", "budget.radius=0.1", "samples=1", "layers=[0,3]",
+        "attack.steps=5", "budget=per_token", "budget.radius=0.1", "samples=1", "layers=[0,3]", "task.certify=[]",
+        "task.flip=[]",
     )  # fmt: skip
     assert outcome.status is ExitStatus.OK
     assert [record["layer"] for record in records] == [None, 0, 3]

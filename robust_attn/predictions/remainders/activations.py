@@ -39,7 +39,8 @@ class Elementwise(Operation):
         """Values at the ends, and the least value where the function is not monotone in between."""
         ends = self.function.value(low[0]), self.function.value(high[0])
         least, most = torch.minimum(*ends), torch.maximum(*ends)
-        turning = (low[0] < 0) & (self.function.least > -torch.inf)
+        falling, rising = self.function.first(low[0]) < 0, self.function.first(high[0]) > 0
+        turning = falling & rising & (self.function.least > -torch.inf)
         return torch.where(turning, least.clamp(max=self.function.least), least), most
 
     def second(self, at: Sequence[Tensor], along: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:

@@ -1,0 +1,1 @@
+"""Real models of transformers as networks of steps, one module per family."""
