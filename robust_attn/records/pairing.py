@@ -59,7 +59,7 @@ def pairing(first: Sequence[Record], second: Sequence[Record]) -> Pairing:
 
 
 def _pairing(first: Sequence[Record], second: Sequence[Record], *, several: bool) -> Pairing:
-    number = "row" if all(getattr(record, "row", None) is not None for record in (*first, *second)) else "sample"
+    number = "row" if all(record.row is not None for record in (*first, *second)) else "sample"
     names = _telling((number, *PLACE), first, second)
     further = names[1 + len(PLACE) :]
 

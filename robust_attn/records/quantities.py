@@ -119,7 +119,5 @@ def compared_numbers(record: Record) -> Mapping[str, float]:
 
 def place_of(record: Record) -> str:
     """Where a record was measured: its layer and head where it has one, and its row in the data, or its sample."""
-    row: int | None = getattr(record, "row", None)
-    sample = ("sample", record.sample) if row is None else ("row", row)
-    places = (("layer", record.layer), ("head", record.head), sample)
-    return ", ".join(f"{name} {place}" for name, place in places if place is not None)
+    places = (("layer", record.layer), ("head", record.head))
+    return ", ".join([*(f"{name} {place}" for name, place in places if place is not None), record.named])

@@ -61,7 +61,7 @@ def fenced(code: str) -> str:
 def _passages(passages: Passages) -> str:
     """The tokens that moved most, a line per layer and sample shown."""
     lines = [
-        f"* layer {passage.layer}, {passage.named}: "
+        f"* {'' if passages.whole else f'layer {passage.layer}, '}{passage.named}: "
         + (
             ", ".join(f"{escaped(token.text)} {at_least(token.rms)} {token.mark}".strip() for token in passage.most)
             or "—"

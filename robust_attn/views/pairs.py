@@ -21,7 +21,7 @@ from robust_attn.views.differences import (
     differences,
     interval,
 )
-from robust_attn.views.numerals import percent, plain
+from robust_attn.views.numerals import plain
 from robust_attn.views.panel import Look, Panel, Role
 from robust_attn.views.table import ABSENT, Cell, Fields, Table, cells, count, counts, number, perhaps, table_of, texts
 from robust_attn.views.view import Headline, Statement, Tile, Tone, View
@@ -33,11 +33,12 @@ SAID = 3
 NAMED = 12
 TABLE = "compare.csv"
 MORE = "B\u00a0−\u00a0A"
+SURE = f"{100 * CONFIDENCE:g} %"
 SKIPPED = ("tracker.", "hydra.")
 _TERMS = (
     ("Pair", "A record of each run about the same row or sample, layer and head, and attack where there are several."),
     (MORE, "How much more the second run has, as a mean over the samples."),
-    ("Interval", f"Where that mean lies with {percent(CONFIDENCE)} confidence if the samples are typical of others."),
+    ("Interval", f"Where that mean lies with {SURE} confidence if the samples are typical of others."),
 )
 
 
@@ -140,7 +141,7 @@ def _promises(compared: Comparison) -> tuple[str, ...]:
 
 def _sentence(compared: Comparison, found: Difference) -> str:
     bounds = compared.intervals[found.name]
-    between = f"{percent(CONFIDENCE)} interval {_between(bounds)}" if bounds else "one sample, so no interval"
+    between = f"{SURE} interval {_between(bounds)}" if bounds else "one sample, so no interval"
     side = "B has more" if found.mean > 0 else "B has less" if found.mean < 0 else "no difference"
     sure = side if _is_told(compared, found) else "cannot be told from no difference"
     return (
@@ -180,7 +181,7 @@ def _difference_table(compared: Comparison) -> Table:
     )
     note = (
         f"The difference is a mean over samples, of a sample with several records their mean. Its interval is SciPy's "
-        f"bootstrap (BCa, {percent(CONFIDENCE)}, {RESAMPLES} resamples of the samples, seed {SEED}); one quantity in "
+        f"bootstrap (BCa, {SURE}, {RESAMPLES} resamples of the samples, seed {SEED}); one quantity in "
         "twenty is expected to differ by chance alone."
     )
     return table_of("difference-table", "What differs", fields, compared.found, note=note, terminal=True, rest="")
