@@ -14,6 +14,8 @@ from robust_attn.records.quantities import compared_numbers
 SEED = 0
 RESAMPLES = 9999
 CONFIDENCE = 0.95
+ROUNDING = 1e-12
+"""Relative differences up to this one are those of arithmetic."""
 Interval = tuple[float, float]
 
 
@@ -28,8 +30,9 @@ class Paired:
 
     @property
     def difference(self) -> float:
-        """By how much the second run has more."""
-        return self.second - self.first
+        """By how much the second run has more; what is within rounding is none."""
+        alike = math.isclose(self.first, self.second, rel_tol=ROUNDING)
+        return 0.0 if alike else self.second - self.first
 
 
 @dataclass(frozen=True)

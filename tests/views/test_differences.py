@@ -23,6 +23,11 @@ def test_numbers_by_hand():
     assert difference((0, 0.0, 1.0)).ratio is None
 
 
+def test_rounding_is_no_difference():
+    found = difference((0, 0.3, 0.1 + 0.2), (1, 1e-300, 1e-300 * (1 + 1e-9)))
+    assert (found.larger, found.smaller) == (1, 0)
+
+
 def test_the_interval_holds_the_mean_and_shrinks_with_it():
     values = [1.0, 2.0, 3.0, 10.0]
     low, high = interval(values)
