@@ -56,7 +56,7 @@ def _written(run: Run, view: View, drawings: Sequence[Drawing], conditions: Sequ
     about = about_run(run, view, gate_note(gate_of_run(run, conditions)))
     notes = [note.text for note in about.notes]
     panels = [drawing.panel for drawing in drawings]
-    for name, text in view.sheets.items():
+    for name, text in view.files.items():
         write_text(run.folder / name, text)
     write_text(run.folder / "report.md", markdown_text(view, notes, panels, about.command))
     return write_text(run.folder / "report.html", html_text(view, about, drawings))

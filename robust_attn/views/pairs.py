@@ -86,10 +86,10 @@ def pairs_view(compared: Comparison) -> View:
 def pairs_csv(compared: Comparison) -> str:
     """Every number of every pair, in full."""
     text = io.StringIO()
-    sheet = csv.writer(text, lineterminator="\n")
-    sheet.writerow(["place", "quantity", "a", "b", "difference"])
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["place", "quantity", "a", "b", "difference"])
     for found in compared.found:
-        sheet.writerows([one.place, found.name, one.first, one.second, one.difference] for one in found.pairs)
+        lines.writerows([one.place, found.name, one.first, one.second, one.difference] for one in found.pairs)
     return text.getvalue()
 
 

@@ -13,7 +13,7 @@ ONE_WORD, SMOOTHING = "one_word", "smoothing"
 BASELINES = ("interval", "product")
 UNCOVERED = ("split", "typed")
 """Ways that do more than move tokens: no certificate of a prediction speaks of them."""
-SHEET = "predictions.csv"
+CSV_FILE = "predictions.csv"
 Radii = Callable[[PredictionRecord], Mapping[str, float | None]]
 
 
@@ -60,16 +60,16 @@ def least_certain_first(records: Iterable[PredictionRecord]) -> list[PredictionR
 def predictions_csv(records: Sequence[PredictionRecord]) -> str:
     """A line per prediction, in the order given, with every digit; what is not known is left empty.
 
-    Texts stay out: a spreadsheet would run those that look like formulas.
+    Texts stay out: programs that show such files would run those that look like formulas.
     """
     found, proved = ways(records, flips), ways(records, certificates)
     heads = [*(f"flip_radius.{way}" for way in found), *(f"certified_radius.{name}" for name in proved)]
     text = io.StringIO()
-    sheet = csv.writer(text, lineterminator="\n")
+    lines = csv.writer(text, lineterminator="\n")
     about = ("sample", "row", "label", "predicted", "margin", "tokens")
-    sheet.writerow([*about, *heads, "failure_probability", "verdict"])
+    lines.writerow([*about, *heads, "failure_probability", "verdict"])
     for record in records:
         radii = [*map(record.flip_radius.get, found), *map(record.certified_radius.get, proved)]
         values = [getattr(record, name) for name in about]
-        sheet.writerow([*values, *radii, record.failure_probability, record.verdict])
+        lines.writerow([*values, *radii, record.failure_probability, record.verdict])
     return text.getvalue()

@@ -16,7 +16,7 @@ from robust_attn.views.numerals import at_least, at_most, percent, plain
 from robust_attn.views.panel import Look, Panel, Point, Role
 from robust_attn.views.prediction_radii import (
     BASELINES,
-    SHEET,
+    CSV_FILE,
     SMOOTHING,
     UNCOVERED,
     certificates,
@@ -83,7 +83,7 @@ def predictions_view(run: Run) -> View:
             *_texts(predictions),
         ),
         leading=len(found),
-        sheets={SHEET: predictions_csv(predictions)} if predictions else {},
+        files={CSV_FILE: predictions_csv(predictions)} if predictions else {},
         question="can its predictions be flipped?",
     )
 
@@ -265,10 +265,10 @@ def _prediction_table(predictions: Sequence[PredictionRecord]) -> Table:
     note = (
         f"The class that the model gives to the input, what the attack made of it within {budget.kind} "
         f"{plain(budget.radius)}, the smallest radius found at which the class changes (rounded up), and the certified "
-        f"one (rounded down). The least certain first. Every digit is in {SHEET} beside this file."
+        f"one (rounded down). The least certain first. Every digit is in {CSV_FILE} beside this file."
     )
     title = "Prediction by prediction"
-    return table_of("prediction-table", title, fields, predictions, note=note, terminal=True, rest=SHEET)
+    return table_of("prediction-table", title, fields, predictions, note=note, terminal=True, rest=CSV_FILE)
 
 
 def _way_field(way: str) -> Field[PredictionRecord]:

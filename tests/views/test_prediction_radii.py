@@ -1,4 +1,4 @@
-"""Which radii speak of the same thing, and the sheet of all of them."""
+"""Which radii speak of the same thing, and the file of all of them."""
 
 import csv
 
@@ -23,7 +23,7 @@ def test_the_least_certain_come_first():
     assert [record.sample for record in least_certain_first(records)] == [3, 2, 1, 0]
 
 
-def test_the_sheet_has_every_digit_and_no_text():
+def test_the_file_has_every_digit_and_no_text():
     radius = 0.1 + 0.2
     records = [
         prediction_record(0, row=5, label=1, flip_radius={"move": radius}, verdict=Verdict.HOLDS, text="=cmd()"),

@@ -88,7 +88,7 @@ def test_the_page_leads_with_accuracy_and_names_the_step_that_ends_the_certifica
     assert [panel.name for panel in view.panels][:2] == ["accuracy-any-tokens", "shares"]
     assert view.leading == 1
     assert "What takes most of the margin in the certificate: layers 3 mlp (80.0 %)." in view.statement.promises
-    assert list(view.sheets) == ["predictions.csv"]
+    assert list(view.files) == ["predictions.csv"]
 
 
 def test_predictions_are_told_from_the_least_certain_on():
