@@ -204,7 +204,7 @@ def _radius(subject: Subject) -> Found:
 def _measures(subject: Subject) -> Found:
     case = subject.case
     assert isinstance(case.budget, Wasserstein)
-    certificate = certify_measures(case.layer, _batch(case), case.budget)[0]
+    certificate = certify_measures(case.layer, _batch(case), case.budget).samples[0]
     if case.budget.support is None:
         yield Unknown(case.function, CERTIFICATE, "a certificate without a support")
     elif math.isnan(certificate.output_change):

@@ -48,6 +48,10 @@ class Dense(Jacobian):
     def dtype(self) -> torch.dtype:
         return self.matrix.dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self.matrix.device
+
     def _column(self, axis: int) -> torch.Size:
         return torch.Size((*self.matrix.shape[:-2], self.matrix.shape[axis], 1))
 

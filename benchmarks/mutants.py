@@ -39,6 +39,7 @@ PULL = "attention/test_rounding.py::test_slopes_that_are_nothing_but_rounding_st
 UNKNOWN_MEANS = "attention/test_rounding.py::test_where_weights_are_unknown_the_hull_holds_between_any_two_means"
 TWO_HEADS = "bounds/test_ball.py::test_two_equal_heads_are_twice_one"
 ONE_TOKEN = "bounds/test_ball.py::test_one_token_by_hand"
+ADDED = "attention/test_extras.py::test_the_spread_of_a_bias_and_the_radius_of_a_sink_by_hand"
 TWO_TOKENS = "bounds/test_ball.py::test_two_tokens_by_hand"
 
 MUTANTS = (
@@ -86,12 +87,14 @@ MUTANTS = (
         ("mixing", "torch.exp(-2 * kappa)", "torch.exp(-kappa)", "mixing_by_hand"),
         (
             "a_head",
-            "torch.logsumexp(norms.value.log() + log_constants, dim=0)",
-            "(norms.value.log() + log_constants).max()",
+            "torch.logsumexp(_log_product(norms.value, log_constants), dim=0)",
+            "_log_product(norms.value, log_constants).max()",
             "joined_heads_takes_the_smaller_sum",
         ),
         ("root_of_squares", "dim=0) / 2", "dim=0) / 3", "joined_heads_takes_the_smaller_sum"),
         ("radius", " + budget.reach(measure)", "", "radius_covers_the_budget"),
+        ("bias_spread", "largest_logit(self.radius) + self.bias_spread", "largest_logit(self.radius)", ADDED),
+        ("sink_radius", "key_slope(self.radius) * self.value_radius", "key_slope(self.radius) * self.radius", ADDED),
     ),
     *_altered(
         "bounds/interval.py",
@@ -137,7 +140,7 @@ MUTANTS = (
         "bounds/slopes.py",
         "bounds/test_slopes.py",
         ("pull", "** 2 + pull**2).sqrt()", "** 2 + 0 * pull**2).sqrt()", TWO_TOKENS),
-        ("rotation", "+ pull if rotary else", "+ pull if False else", "the_cross_term_stays_with_a_rotation_by_hand"),
+        ("rotation", "if even_slopes else norms", "if True else norms", "the_cross_term_stays_with_a_rotation_by_hand"),
         ("heads", "row_norm.sum(-2, keepdim=True) * row_norm", "row_norm**2", TWO_HEADS),
         (
             "values_together",

@@ -53,7 +53,7 @@ def compared(
     attack = MassSplit(masses=Masses.SLIVER, lightest=lightest)
     seen = attack(layer, measure, budget, generator=torch.Generator().manual_seed(0)).observation
     gain, mass = float(seen.w2_gain[0]), float(seen.base.masses[0, -1])
-    bounds = {bound.name: bound for bound in certify_measures(layer, measure, budget)[0].bounds}
+    bounds = {bound.name: bound for bound in certify_measures(layer, measure, budget).bounds}
     hull = bounds["split.hull"].output_change / budget.radius
     numbers = (moving, gain, gain / moving, mass, 1 / mass, hull, gain / hull)
     return [f"{lightest:g}", *(f"{number:.4g}" for number in numbers)]

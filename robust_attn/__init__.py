@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from robust_attn.attacks.move import Move as Move
     from robust_attn.attacks.torchattacks_bridge import Torchattack as Torchattack
     from robust_attn.attacks.worst_case import WorstCaseSearch as WorstCaseSearch
+    from robust_attn.attention.extras import PositionBias as PositionBias
+    from robust_attn.attention.extras import Sinks as Sinks
     from robust_attn.attention.layer import AttentionLayer as AttentionLayer
     from robust_attn.attention.mask import Mask as Mask
     from robust_attn.attention.mask import Window as Window
@@ -72,6 +74,8 @@ _HOMES = {
     "Window": "attention.mask",
     "Rotary": "attention.rotary",
     "RotaryTable": "attention.rotary",
+    "PositionBias": "attention.extras",
+    "Sinks": "attention.extras",
     "Wasserstein": "budget",
     "Frobenius": "budget",
     "PerToken": "budget",

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import standard_normal
 from robust_attn.types import FieldError
 
 CONTAINS_TOLERANCE = 1e-9
@@ -136,7 +137,7 @@ class Budget(ABC):
 
     def sample(self, measure: TokenMeasure, generator: torch.Generator) -> Float[Tensor, "*batch n d"]:
         """A random displacement on the boundary: a standard normal field, scaled."""
-        noise = torch.randn(measure.points.shape, generator=generator, dtype=measure.points.dtype)
+        noise = standard_normal(measure.points.shape, generator, measure.points)
         return self.steepest(noise, measure)
 
 

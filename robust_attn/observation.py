@@ -109,12 +109,13 @@ def wasserstein_distance(
     import ot
 
     if not bool(torch.isfinite(first).all() and torch.isfinite(second).all()):
-        return torch.full(masses.shape[:-1], torch.nan, dtype=masses.dtype)
+        return masses.new_full(masses.shape[:-1], torch.nan)
     distances = []
     flat = zip(first.reshape(-1, *first.shape[-2:]), second.reshape(-1, *second.shape[-2:]), strict=True)
     for (left, right), mass in zip(flat, masses.reshape(-1, masses.shape[-1]), strict=True):
-        cost = torch.cdist(left.double(), right.double(), compute_mode="donot_use_mm_for_euclid_dist") ** 2
-        weights = mass.double() / mass.double().sum()
+        left, right, mass = left.cpu().double(), right.cpu().double(), mass.cpu().double()  # noqa: PLW2901
+        cost = torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist") ** 2
+        weights = mass / mass.sum()
         squared = float(ot.emd2(weights.numpy(), weights.numpy(), cost.numpy(), numItermax=1_000_000))
         distances.append(max(min(squared, float((weights * cost.diagonal()).sum())), 0.0) ** 0.5)
-    return torch.tensor(distances, dtype=masses.dtype).reshape(masses.shape[:-1])
+    return torch.tensor(distances, dtype=masses.dtype, device=masses.device).reshape(masses.shape[:-1])

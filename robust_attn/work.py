@@ -103,6 +103,10 @@ class Asked(Protocol):
     def dtype(self) -> str:
         """Precision of the model."""
 
+    @property
+    def device(self) -> str:
+        """Where the model runs."""
+
     def layers_of(self, count: int) -> tuple[int, ...]:
         """The layers chosen of a model that has `count`."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from robust_attn.attention.extras import PositionBias, Sinks
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask, Window
 from robust_attn.attention.measure import TokenMeasure
@@ -22,10 +23,13 @@ class Case:
     rotary: bool = False
     bias: bool = True
     masses: str = "uniform"
+    position_bias: bool = False
+    sinks: bool = False
 
     def __str__(self) -> str:
         words = [str(self.mask), f"{self.groups}groups", self.masses]
-        return "-".join(words + ["rotary"] * self.rotary + ["bias"] * self.bias)
+        words += ["rotary"] * self.rotary + ["bias"] * self.bias
+        return "-".join(words + ["table"] * self.position_bias + ["sinks"] * self.sinks)
 
 
 def _case(first: int, second: int, third: int) -> Case:
@@ -47,6 +51,13 @@ CASES = [_case(first, second, third) for third in (0, 1) for first in (0, 1) for
 """Every pair of values of every two factors (tests/test_cases.py proves it); the first is `Case()`."""
 MORE_CASES = CASES + [replace(case, rotary=not case.rotary) for case in CASES]
 """With a second array, whose triples of rotation, masses and one more are the other ones: together all of them."""
+
+ADDED_CASES = [
+    replace(case, groups=1, sinks=case.groups == 1, position_bias=case.groups == 2 or case.bias) for case in CASES
+]
+"""What is added to logits, in place of the factor of groups: a sink or none, a bias by positions where there is none
+and beside half of the sinks."""
+EVERY_CASE = MORE_CASES + ADDED_CASES
 
 
 def generator(seed: int) -> torch.Generator:
@@ -72,6 +83,8 @@ def random_layer(
         scale=width**-0.5,
         mask=case.mask,
         rotary=Rotary(torch.tensor([1.0, 0.3])) if case.rotary else None,
+        position_bias=PositionBias(2 * normal(heads, 8, 8)) if case.position_bias else None,
+        sinks=Sinks(2 * normal(heads), normal(heads, value_width) * case.bias) if case.sinks else None,
     )
 
 

@@ -5,24 +5,27 @@ Tasks and views are not among the checked packages: what they name of torch they
 
 import torch
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
+
+from tests.shapes import check_some_calls, next_test
 
 CHECKED = (
     *("attacks", "attention", "bounds", "budget", "certificates", "data", "models", "observation", "pipeline"),
     *("records", "soundness", "spectral", "through"),
 )
-install_import_hook(
-    [f"robust_attn.{name}" for name in CHECKED],
-    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
-)
+check_some_calls([f"robust_attn.{name}" for name in CHECKED])
 torch.set_num_threads(1)
 settings.register_profile(
     "repeatable",
     derandomize=True,
     deadline=None,
-    max_examples=25,
+    max_examples=10,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
-settings.register_profile("thorough", settings.get_profile("repeatable"), max_examples=100)
-settings.load_profile("repeatable")  # pytest --hypothesis-profile=thorough looks at four times as many examples
+for name, examples in (("ci", 25), ("thorough", 100)):
+    settings.register_profile(name, settings.get_profile("repeatable"), max_examples=examples)
+settings.load_profile("repeatable")  # pytest --hypothesis-profile=thorough looks at ten times as many examples
+
+
+def pytest_runtest_setup() -> None:
+    next_test()

@@ -43,7 +43,7 @@ LAYERS: dict[str, set[str]] = {
     "views": {"records", "types"},
     "attention": set(),
     "predictions": {"types"},
-    "spectral": {"attention"},
+    "spectral": {"attention", "types"},
     "budget": {"attention", "types"},
     "observation": {"attention", "budget"},
     "bounds": {"attention", "budget", "plugins", "spectral", "types"},

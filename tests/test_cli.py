@@ -85,6 +85,13 @@ def one_sentence(shown: Shown, *words: str) -> None:
         (["model=toy", "data=digits"], ["image"]),
         (["data=text", "data.path=/tmp/é.txt"], ["put it in quotes", """'data.path="/tmp/é.txt"'"""]),
         (["data=text", "data.path="], ["data.path is empty"]),
+        (["data=rows"], ["data.path must be given"]),
+        (["model=toy", "data=rows", "data.path=missing.csv"], ["there is no file missing.csv"]),
+        (["data=rows", "data.path=a.csv", "data.first=-1"], ["data.first", "at least 0", "-1"]),
+        (
+            ["data=rows", "data.path=a.csv", "data.special_tokens=perhaps"],
+            ["data.special_tokens", "true, false or null"],
+        ),
         (["model.weights="], ["model.weights is empty", "auto, random, pretrained or a folder"]),
         ([f"seed={10**30}"], ["seed", "from 0 to 4294967295"]),
         (["fail_if=certified_radius<0.1"], ["task=attack have no certified_radius", "output_change, tightness"]),
@@ -109,6 +116,21 @@ def test_a_process_ends_with_that_status_and_says_nothing_else(argument, tmp_pat
 def test_text_too_short_says_how_much_there_is(tmp_path, inside):
     (tmp_path / "short.txt").write_text("three little words")
     one_sentence(inside("model=toy", "data=text", "data.path=short.txt", "tracker=none"), "3 tokens", "128")
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "words"),
+    [
+        ("text,label\none,0\n", ["data.text=txt"], ["no column 'txt'", "text, label"]),
+        ("text,label\none,0\n", ["data.label=y"], ["no column 'y'", "text, label"]),
+        ("", [], ["rows.csv is empty"]),
+        ("text,label\none,0\ntwo\n", [], ["line 3", "expected 2 cells"]),
+        ("text,label\none,0\n", ["samples=2"], ["has 1 rows, but 2 samples were asked for"]),
+    ],
+)
+def test_rows_that_cannot_be_read_are_one_sentence(content, arguments, words, tmp_path, inside):
+    (tmp_path / "rows.csv").write_text(content)
+    one_sentence(inside("model=toy", "data=rows", "data.path=rows.csv", *arguments, "tracker=none"), *words)
 
 
 def test_more_tokens_than_positions(inside):
@@ -156,7 +178,7 @@ def test_quick_answers_import_no_torch(tmp_path):
 
 
 def test_main_job_leaves_the_files_of_the_contract(tmp_path):
-    done = command("attack=mass_split", "model=toy", "tokens=6", "samples=2", cwd=tmp_path)
+    done = command("attack=mass_split", "model=toy", "tokens=6", "samples=2", "attack.steps=3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").glob("*/*-mass_split-toy")
     names = {path.name for path in folder.iterdir()}

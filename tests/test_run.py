@@ -44,8 +44,24 @@ def check_contract(records, *, layers: int, samples: int = 2) -> None:
             assert bound["log10"] is None or math.isfinite(bound["log10"])
 
 
-@pytest.mark.parametrize("model", sorted(SMALL))
-@pytest.mark.parametrize("attack", ["mass_split", "move"])
+@pytest.fixture
+def no_report(monkeypatch):
+    """Nothing is drawn: half of the time of a small run, and no concern of a test that reads its records."""
+    monkeypatch.setattr(running, "write_report", lambda folder: folder / "report.html")
+
+
+PAIRS = {("mass_split", "bert"), ("mass_split", "llama"), ("move", "distilbert"), ("move", "gpt2"), ("move", "roberta")}
+
+
+@pytest.mark.usefixtures("no_report")
+@pytest.mark.parametrize(
+    ("attack", "model"),
+    [
+        pytest.param(attack, model, marks=[] if (attack, model) in PAIRS else pytest.mark.slow)
+        for attack in ("mass_split", "move")
+        for model in sorted(SMALL)
+    ],
+)
 def test_attack_on_small_random_models(model, attack, tmp_path):
     outcome, records, summary, shown = run(
         tmp_path / "run", f"model={model}", "model.weights=random", f"model.sizes={SMALL[model]}", f"attack={attack}"
@@ -60,7 +76,10 @@ def test_attack_on_small_random_models(model, attack, tmp_path):
     assert "largest relative difference" in shown
 
 
-@pytest.mark.parametrize("model", ["minilm", "injection", "smollm2"])
+@pytest.mark.usefixtures("no_report")
+@pytest.mark.parametrize(
+    "model", ["minilm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("injection", "smollm2"))]
+)
 def test_attack_on_pretrained_models(model, tmp_path):
     outcome, records, _, _ = run(
         tmp_path / "run", f"model={model}", "attack=mass_split", "layers=[0,3]", "budget.radius=0.003"
@@ -73,6 +92,7 @@ def test_attack_on_pretrained_models(model, tmp_path):
     assert environment["weights_sha256"]
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize("model", ["vit", "toy"])
 def test_attack_on_the_other_models(model, tmp_path):
     outcome, records, _, _ = run(tmp_path / "run", f"model={model}", "attack=mass_split", "layers=[0,1]")
@@ -103,6 +123,7 @@ def _small_catalog():
 TINY_BERT = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
 
 
+@pytest.mark.usefixtures("no_report")
 def test_trained_weights_without_a_tokenizer_refuse_text_and_take_drawn_tokens(tmp_path):
     import torch
 
@@ -120,11 +141,13 @@ def test_trained_weights_without_a_tokenizer_refuse_text_and_take_drawn_tokens(t
     assert "hashed" not in shown
 
 
+@pytest.mark.usefixtures("no_report")
 def test_hashed_words_of_random_weights_are_said(tmp_path):
     _, _, _, shown = run(tmp_path / "run", "model=toy", "attack=none", "layers=[0]")
     assert "random weights without a tokenizer: words of a text are hashed to token ids" in shown
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize("attack", ["none", "random", "linear"])
 def test_other_attacks(attack, tmp_path):
     outcome, records, _, _ = run(tmp_path / "run", "model=toy", f"attack={attack}")
@@ -133,6 +156,7 @@ def test_other_attacks(attack, tmp_path):
     assert {record["verdict"] for record in records} == {"HOLDS"}
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize("budget", ["frobenius", "per_token"])
 def test_other_budgets(budget, tmp_path):
     outcome, records, _, _ = run(tmp_path / "run", "model=toy", f"budget={budget}", "budget.radius=0.001")
@@ -141,6 +165,7 @@ def test_other_budgets(budget, tmp_path):
     assert all(record["observed"]["output_change"] <= record["certified"]["output_change"] for record in records)
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize("data", ["gaussian", "sphere"])
 def test_synthetic_inputs(data, tmp_path):
     outcome, records, _, _ = run(tmp_path / "run", "model=toy", f"data={data}")
@@ -148,6 +173,7 @@ def test_synthetic_inputs(data, tmp_path):
     assert len(records) == 4
 
 
+@pytest.mark.usefixtures("no_report")
 def test_certify_task_speaks_of_layers_and_heads(tmp_path):
     outcome, records, _, _ = run(tmp_path / "run", "model=toy", "task=certify")
     assert outcome.status is ExitStatus.OK
@@ -156,6 +182,7 @@ def test_certify_task_speaks_of_layers_and_heads(tmp_path):
     assert all(record["certified"]["output_change"] > 0 for record in records)
 
 
+@pytest.mark.usefixtures("no_report")
 def test_deterministic_certificates(tmp_path):
     _, records, _, _ = run(tmp_path / "run", "model=toy", "task=certify", "certificate.deterministic=true")
     assert {record["certified"]["failure_probability"] for record in records} == {0.0}
@@ -253,12 +280,14 @@ def test_tightness_and_adversarial_tasks_on_a_model(tmp_path):
     assert len(records) == 4
 
 
+@pytest.mark.usefixtures("no_report")
 def test_worst_case_task_stays_below_the_bounds_of_the_ball(tmp_path):
     outcome, records, _, _ = run(tmp_path / "run", "model=toy", "task=worst_case", "task.steps=10", "task.radius=1.0")
     assert outcome.status is ExitStatus.OK
     assert all(0 < record["lipschitz"]["lower"] <= record["lipschitz"]["upper"] for record in records)
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_violated_certificate_is_status_three(tmp_path, monkeypatch):
     """A certifier that promises a thousandth of what it should is found out, and the records say so."""
     import dataclasses
@@ -276,6 +305,7 @@ def test_a_violated_certificate_is_status_three(tmp_path, monkeypatch):
     assert summary["exit_status"] == 3
 
 
+@pytest.mark.usefixtures("no_report")
 def test_what_is_not_a_number_is_unknown_and_status_one(tmp_path, monkeypatch):
     import dataclasses
 
@@ -312,8 +342,12 @@ def test_what_was_recorded_before_a_stop_stays(stop, tmp_path, monkeypatch):
     assert (tmp_path / "run" / "figures").exists() == (stop is RuntimeError)  # nobody waits for figures after Ctrl-C
 
 
+SHORT_SPLIT = ("model=toy", "attack=mass_split", "attack.steps=5")
+
+
+@pytest.mark.usefixtures("no_report")
 def test_same_seeds_same_records_byte_for_byte(tmp_path):
-    settings = ("model=toy", "attack=mass_split", "certificate.seed=5")
+    settings = (*SHORT_SPLIT, "certificate.seed=5")
     first, second = (run(tmp_path / name, *settings) for name in ("a", "b"))
     assert (tmp_path / "a" / "records.jsonl").read_bytes() == (tmp_path / "b" / "records.jsonl").read_bytes()
     assert first[1] == second[1]
@@ -321,8 +355,9 @@ def test_same_seeds_same_records_byte_for_byte(tmp_path):
     assert other[1] != first[1]
 
 
+@pytest.mark.usefixtures("no_report")
 def test_the_start_of_a_certificate_is_drawn_in_every_run_and_its_seed_repeats_the_record(tmp_path):
-    settings = ("model=toy", "attack=mass_split")
+    settings = SHORT_SPLIT
     first, second = (run(tmp_path / name, *settings)[1] for name in ("a", "b"))
     seed = first[0]["lipschitz"]["seed"]
     assert {record["lipschitz"]["seed"] for record in first} == {seed}
@@ -332,6 +367,7 @@ def test_the_start_of_a_certificate_is_drawn_in_every_run_and_its_seed_repeats_t
     assert again == first
 
 
+@pytest.mark.usefixtures("no_report")
 def test_layers_chosen_do_not_change_their_records(tmp_path):
     _, both, _, _ = run(tmp_path / "a", "model=toy", "certificate.seed=0")
     _, one, _, _ = run(tmp_path / "b", "model=toy", "certificate.seed=0", "layers=[1]")
@@ -350,6 +386,7 @@ def test_a_report_that_fails_costs_no_result(tmp_path, monkeypatch):
     assert len(records) == 4
 
 
+@pytest.mark.usefixtures("no_report")
 def test_what_moved_can_be_shown_on_the_text(tmp_path):
     _, records, _, _ = run(tmp_path / "run", "model=toy", "attack=move", "attack.steps=2", "layers=[0]")
     inputs = json.loads((tmp_path / "run" / "inputs.json").read_text())
@@ -369,6 +406,7 @@ def test_the_summary_is_written_before_the_report(tmp_path, monkeypatch):
     assert seen == [True]
 
 
+@pytest.mark.usefixtures("no_report")
 def test_warnings_are_printed_as_they_are(tmp_path, monkeypatch):
     from robust_attn.tasks.attack import AttackTask
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import standard_normal
 from robust_attn.budget import Budget
 from robust_attn.spectral.lipschitz import QueryPart
 
@@ -30,7 +31,7 @@ class Split:
     @property
     def rank(self) -> Int[Tensor, "*batch atoms"]:
         """0, 1, 2... for the parts of one token, which are adjacent."""
-        order = torch.arange(self.origin.shape[-1]).expand(self.origin.shape)
+        order = torch.arange(self.origin.shape[-1], device=self.origin.device).expand(self.origin.shape)
         return order - torch.searchsorted(self.origin.contiguous(), self.origin.contiguous())
 
 
@@ -44,7 +45,7 @@ class QueryBlocks:
 
 def equal_parts(measure: TokenMeasure, copies: int, tokens: Int[Tensor, "*batch k"] | None = None) -> Split:
     """All tokens, or those given for each sample, as `copies` adjacent atoms of equal mass."""
-    every = torch.arange(measure.length).expand(measure.masses.shape)
+    every = torch.arange(measure.length, device=measure.points.device).expand(measure.masses.shape)
     chosen = every if tokens is None else tokens
     origin = torch.cat((every, chosen.repeat_interleave(copies - 1, dim=-1)), dim=-1).sort(dim=-1).values
     parts = torch.zeros_like(every).scatter_add(-1, origin, torch.ones_like(origin))
@@ -53,7 +54,7 @@ def equal_parts(measure: TokenMeasure, copies: int, tokens: Int[Tensor, "*batch 
 
 def cut(measure: TokenMeasure, source: Int[Tensor, "*batch"], mass: Float[Tensor, "*batch"]) -> Split:
     """One more atom, the last, with `mass` taken from token `source` of each sample."""
-    every = torch.arange(measure.length).expand(measure.masses.shape)
+    every = torch.arange(measure.length, device=measure.points.device).expand(measure.masses.shape)
     origin = torch.cat((every, source[..., None]), dim=-1)
     whole = _gathered(measure, measure.masses, origin)
     taken = mass[..., None] * torch.nn.functional.one_hot(source, measure.length).to(mass.dtype)
@@ -64,9 +65,9 @@ def cut(measure: TokenMeasure, source: Int[Tensor, "*batch"], mass: Float[Tensor
 def query_blocks(layer: AttentionLayer, measure: TokenMeasure, generator: torch.Generator) -> QueryBlocks:
     """Power iteration on all blocks of the query part at once, which are independent of one another."""
     part = QueryPart(layer.linearize(measure))
-    direction = _units(torch.randn(measure.points.shape, generator=generator, dtype=measure.points.dtype))
+    direction = units(standard_normal(measure.points.shape, generator, measure.points))
     for _ in range(POWER_STEPS):
-        direction = _units(part.vjp(part.jvp(direction)))
+        direction = units(part.vjp(part.jvp(direction)))
     gain = part.jvp(direction).norm(dim=-1)
     return QueryBlocks(torch.where(measure.present, gain, torch.zeros_like(gain)), direction)
 
@@ -97,6 +98,7 @@ def _gathered(measure: TokenMeasure, masses: Float[Tensor, "*batch n"], origin: 
     return TokenMeasure(points, masses.gather(-1, origin), measure.positions.gather(-1, origin))
 
 
-def _units(field: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+def units(field: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    """Every row scaled to length one; what is zero stays so."""
     size = field.norm(dim=-1, keepdim=True)
     return field / torch.where(size > 0, size, torch.ones_like(size))

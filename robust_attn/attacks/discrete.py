@@ -65,7 +65,7 @@ class RepeatTokens:
     ) -> tuple[Repetition, ...]:
         """One repetition after another; `may_repeat` says of a text which of its tokens a person may type again."""
         found: list[Repetition] = []
-        origin = torch.arange(len(ids))
+        origin = torch.arange(len(ids), device=ids.device)
         for _ in range(self.repeats):
             place, rank, read = self._next(logits, embedding, ids, label, may_repeat(ids))
             ids, origin = repeated_at(ids, place), repeated_at(origin, place)
@@ -83,7 +83,7 @@ class RepeatTokens:
         texts = torch.stack([repeated_at(ids, int(place)) for place in places])
         with torch.no_grad():
             read = logits(embedding(texts))
-        losses = functional.cross_entropy(read, torch.full((len(read),), label), reduction="none")
+        losses = functional.cross_entropy(read, read.new_full((len(read),), label, dtype=torch.int64), reduction="none")
         best = int(losses.argmax())
         return int(places[best]), best, read[best]
 
@@ -101,7 +101,8 @@ def mass_scores(logits: Reader, measure: TokenMeasure, label: int) -> Float[Tens
     with torch.enable_grad():
         growth = torch.zeros_like(measure.masses).requires_grad_(True)
         weighted = TokenMeasure(measure.points, (measure.masses.log() + growth).softmax(-1), measure.positions)
-        loss = functional.cross_entropy(logits(weighted), torch.tensor([label]))
+        read = logits(weighted)
+        loss = functional.cross_entropy(read, torch.tensor([label], device=read.device))
         (scores,) = torch.autograd.grad(loss, growth)
     return scores[0]
 
@@ -146,6 +147,6 @@ def _counted(logits: Reader, measure: TokenMeasure, label: int, counts: Tensor) 
         free = counts.detach().clone().requires_grad_(True)
         masses = ((1 + free) / (1 + free).sum())[None]
         read = logits(TokenMeasure(measure.points, masses, measure.positions))
-        loss = functional.cross_entropy(read, torch.tensor([label]))
+        loss = functional.cross_entropy(read, torch.tensor([label], device=read.device))
         (gradient,) = torch.autograd.grad(loss, free)
     return float(loss.detach()), gradient, read[0].detach()

@@ -53,7 +53,7 @@ class Duplicate(DuplicateSettings, Attack):
         layer, measure = target.layer_for(self.name), target.measure
         if not isinstance(budget, Wasserstein):
             raise UserError(f"Duplicates say what they need in W2: take a Wasserstein budget, not {budget.kind}.")
-        if layer.mask is not Mask.NONE or layer.rotary is not None:
+        if layer.mask is not Mask.NONE or layer.rotary is not None or layer.position_bias is not None:
             raise UserError(
                 "attack=duplicate needs a layer without causal mask and rotary positions: there a token inserted "
                 "twice shifts the positions of those after it."
@@ -81,7 +81,8 @@ def repetition(sample: TokenMeasure, token: int, repeats: int) -> tuple[TokenMea
     Inserting `repeats` more of a token of mass m divides every mass by 1 + repeats m before that token's own grows.
     """
     grown = 1 + repeats * sample.masses[token]
-    stays = torch.where(torch.arange(sample.length) == token, sample.masses, sample.masses / grown)
+    others = torch.arange(sample.length, device=sample.masses.device) != token
+    stays = torch.where(others, sample.masses / grown, sample.masses)
     masses = torch.cat((stays, sample.masses - stays))
     base = TokenMeasure(sample.points.repeat(2, 1), masses, sample.positions.repeat(2))
     goal = torch.where(masses[sample.length :, None] > 0, sample.points[token], sample.points)

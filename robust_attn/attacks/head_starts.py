@@ -16,11 +16,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from robust_attn.attacks.copies import units
 from robust_attn.attacks.starts import spent, strongest
 from robust_attn.attention.jacobian import LayerJacobian, pull_keys
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import standard_normal
 from robust_attn.budget import Budget
 
 DIVISIONS = 2
@@ -61,7 +63,7 @@ def divided_starts(
 
 
 def _divisions(layer: AttentionLayer, generator: torch.Generator) -> list[Division]:
-    start = torch.randn(layer.output.shape[-2], generator=generator, dtype=layer.dtype)
+    start = standard_normal(layer.output.shape[-2:-1], generator, layer.output)
     return [_division(layer, head, start) for head in range(layer.heads)]
 
 
@@ -124,7 +126,7 @@ def _partners(
 def _sought(at: LayerJacobian) -> Float[Tensor, "*batch heads n d"]:
     """Per head the unit direction in which a token at each position draws the mean query."""
     mean = (at.measure.masses[..., None, :, None] * at.projections.q).sum(-2, keepdim=True)
-    return _units(pull_keys(at.layer, at.measure.positions, mean.expand(at.projections.q.shape)))
+    return units(pull_keys(at.layer, at.measure.positions, mean.expand(at.projections.q.shape)))
 
 
 def _placed(
@@ -132,8 +134,4 @@ def _placed(
 ) -> Float[Tensor, "*batch n d"]:
     """A displacement of one token of each sample: along `way`, and as far along the keys sought there."""
     only = torch.nn.functional.one_hot(token, keys.shape[-2]).to(keys.dtype)[..., None]
-    return only * (way + KEY_PART * way.norm() * _units(keys))
-
-
-def _units(field: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
-    return field / field.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(field.dtype).tiny)
+    return only * (way + KEY_PART * way.norm() * units(keys))

@@ -178,7 +178,8 @@ def with_slivers(
 ) -> TokenMeasure:
     """Every token as two adjacent atoms, the second with `share` of its mass, but no less than `lightest`."""
     masses = measure.masses
-    share = torch.as_tensor(share, dtype=masses.dtype).clamp_min(lightest * measure.length).expand(masses.shape[:1])
+    given = torch.as_tensor(share, dtype=masses.dtype, device=masses.device)
+    share = given.clamp_min(lightest * measure.length).expand(masses.shape[:1])
     parts = torch.stack((1 - share, share), dim=-1)[:, None]
     return replace(measure.split(2), masses=(masses[..., None] * parts).flatten(-2))
 
@@ -190,7 +191,7 @@ def _of_slivers(base: TokenMeasure, budget: Budget, field: Float[Tensor, "sample
 
 def _light(base: TokenMeasure) -> Bool[Tensor, "samples atoms"]:
     """The second of every two atoms."""
-    return (torch.arange(base.length) % 2 == 1).expand(base.masses.shape)
+    return (torch.arange(base.length, device=base.points.device) % 2 == 1).expand(base.masses.shape)
 
 
 def _only(free: Bool[Tensor, "*batch n"] | None, objective: Objective) -> Objective:

@@ -112,8 +112,9 @@ class OutputChange(Target):
         """The best sliver of each sample, cut, and its way."""
         samples = [self.measure.sample(index) for index in range(self.measure.points.shape[0])]
         found = [best_sliver(self.layer, each, budget, generator, lightest=way.lightest) for each in samples]
-        source = torch.tensor([sliver.source for sliver in found])
-        split = cut(self.measure, source, torch.tensor([sliver.mass for sliver in found], dtype=torch.float64))
+        source = torch.tensor([sliver.source for sliver in found], device=self.layer.device)
+        masses = torch.tensor([sliver.mass for sliver in found], dtype=torch.float64, device=self.layer.device)
+        split = cut(self.measure, source, masses)
         sent = torch.zeros_like(split.base.points)
         sent[:, -1] = torch.stack([sliver.place for sliver in found]) - split.base.points[:, -1]
         return split, sent[None]

@@ -21,6 +21,7 @@ from robust_attn.attacks.sliver_field import SliverField
 from robust_attn.attention.jacobian import pull_keys
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import standard_normal
 from robust_attn.budget import Budget, PerToken
 
 FIRST_STEP = 0.3
@@ -71,12 +72,11 @@ def best_sliver(
     top = values.topk(min(FINALISTS, values.shape[0])).indices
     finalists = Slivers(screened.source[top], screened.place[top])
     elsewhere = search.best_sources(sketch, finalists.place.expand(tokens.length, *finalists.place.shape))
-    both = Slivers(*(torch.cat(pair) for pair in zip(_parts(finalists), _parts(elsewhere), strict=True)))
+    both = Slivers(torch.cat((finalists.source, elsewhere.source)), torch.cat((finalists.place, elsewhere.place)))
     last, values = search.climbed(search.field, both, SEARCH_STEPS)
     best = int(values.argmax())
-    source, place = int(last.source[best]), last.place[best]
-    mass = float(search.mass(last)[best])
-    return Sliver(int(kept[source]), mass, place, float(values[best]))
+    source = int(kept[last.source[best]])
+    return Sliver(source, float(search.mass(last)[best]), last.place[best], float(values[best]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,21 +130,21 @@ class _Search:
 
     def random_places(self, generator: torch.Generator) -> Float[Tensor, "n starts d"]:
         """Anywhere at the edge."""
-        noise = torch.randn(RANDOM_PLACES, self.tokens.width, generator=generator, dtype=self.tokens.points.dtype)
+        noise = standard_normal((RANDOM_PLACES, self.tokens.width), generator, self.tokens.points)
         places = self.horizon * noise / noise.norm(dim=-1, keepdim=True)
         return places.expand(self.tokens.length, *places.shape)
 
     def best_sources(self, field: SliverField, places: Float[Tensor, "n starts d"]) -> Slivers:
         """Of every start the source from which it changes the output most; places[i] are the starts of source i."""
         length, count = places.shape[:2]
-        source = torch.arange(length).repeat_interleave(count)
+        source = torch.arange(length, device=places.device).repeat_interleave(count)
         slivers = self._inside(Slivers(source, places.flatten(0, 1)))
         mass = self.mass(slivers)
         with torch.no_grad():
             parts = field.blocks(source.shape[0])
             values = torch.cat([field.change(source[part], mass[part], slivers.place[part]) for part in parts])
         best = values.reshape(length, count).argmax(0)
-        return Slivers(best, slivers.place.reshape(length, count, -1)[best, torch.arange(count)])
+        return Slivers(best, slivers.place.reshape(length, count, -1)[best, torch.arange(count, device=places.device)])
 
     def climbed(self, field: SliverField, slivers: Slivers, steps: int) -> tuple[Slivers, Float[Tensor, "c"]]:
         """Ascent on the destinations, each by itself, and the changes reached."""
@@ -176,9 +176,4 @@ class _Search:
 
     def _home(self, slivers: Slivers) -> TokenMeasure:
         """One atom a candidate, where it comes from."""
-        points = self.tokens.points[slivers.source][:, None]
-        return TokenMeasure.uniform(points)
-
-
-def _parts(slivers: Slivers) -> tuple[Tensor, Tensor]:
-    return slivers.source, slivers.place
+        return TokenMeasure.uniform(self.tokens.points[slivers.source][:, None])

@@ -22,6 +22,7 @@ from robust_attn.attention.jacobian import LayerJacobian, Projections, project
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import standard_normal
 
 BLOCK_ELEMENTS = 2**22
 """Numbers in flight for a block of slivers: rows times what is known of each."""
@@ -52,7 +53,7 @@ class SliverField:
         width = self.output.shape[1]
         if width <= SKETCH:
             return self
-        noise = torch.randn(SKETCH, width, generator=generator, dtype=self.output.dtype) / math.sqrt(SKETCH)
+        noise = standard_normal((SKETCH, width), generator, self.output) / math.sqrt(SKETCH)
         output = noise @ self.output
         return replace(self, output=output, means=_out(output, self.at.mean))
 

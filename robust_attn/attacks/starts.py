@@ -65,7 +65,7 @@ def concentrated_directions(
 
     |J_j^T c| for a random c has mean square |J_j|_F^2, J_j the columns of token j: one vjp ranks all tokens.
     """
-    cotangent = torch.randn(operator.codomain, generator=generator, dtype=operator.dtype)
+    cotangent = torch.randn(operator.codomain, generator=generator, dtype=operator.dtype).to(operator.device)
     pulled = operator.vjp(cotangent)
     tokens = pulled.norm(dim=-1).topk(min(count, pulled.shape[-2]), dim=-1).indices.movedim(-1, 0)
     return torch.stack([_strongest_alone(operator, pulled, token) for token in tokens])

@@ -28,8 +28,12 @@ Logits = Callable[[Float[Tensor, "samples n d"]], Float[Tensor, "samples classes
 """Of many places for the atoms of one sample."""
 
 
+@dataclass(frozen=True, eq=False)
 class Box(ABC):
     """An affine map between images [samples, channels, height, width] in [0, 1] and the points of one sample."""
+
+    measure: TokenMeasure
+    budget: Budget
 
     @property
     @abstractmethod
@@ -44,9 +48,19 @@ class Box(ABC):
     def l2_radius(self) -> float:
         """Images at most this far from the centre, in L2, are inside the budget."""
 
-    @abstractmethod
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates may move."""
+        return int(self.measure.present.sum()) * self.measure.width
+
+    @final
     def linf_radius(self) -> float:
-        """The same for the largest difference of a pixel."""
+        """The same for the largest difference of a pixel: the half side of the cube in the ball.
+
+        In the per-token budget it is that of one token's coordinates, otherwise all of them share the L2 ball.
+        """
+        together = self.measure.width if isinstance(self.budget, PerToken) else self.coordinates
+        return self.l2_radius() / math.sqrt(max(together, 1))
 
 
 @final
@@ -58,14 +72,6 @@ class BudgetBox(Box):
     of radius 1/2 is the budget itself. In the per-token budget it lies inside, and the cube of half the side
     1 / (2 sqrt(d)) does, whose corners move every token by the full radius. Pixels that are left over mean nothing.
     """
-
-    measure: TokenMeasure
-    budget: Budget
-
-    @property
-    def coordinates(self) -> int:
-        """How many coordinates may move."""
-        return int(self.measure.present.sum()) * self.measure.width
 
     @property
     def side(self) -> int:
@@ -92,19 +98,12 @@ class BudgetBox(Box):
         """Half the box."""
         return CENTRE
 
-    def linf_radius(self) -> float:
-        """The half side of the cube in the ball, of one token's coordinates or of all together."""
-        together = self.measure.width if isinstance(self.budget, PerToken) else self.coordinates
-        return CENTRE / math.sqrt(max(together, 1))
-
 
 @final
 @dataclass(frozen=True, eq=False)
 class PixelBox(Box):
     """Real images: a sample's points are its pixels, with channels as coordinates in [-1, 1], in rows."""
 
-    measure: TokenMeasure
-    budget: Budget
     shape: tuple[int, int, int]
 
     @property
@@ -119,11 +118,6 @@ class PixelBox(Box):
     def l2_radius(self) -> float:
         """radius / (2 sqrt(w)): all pixels have the same weight w."""
         return self.budget.radius / (2 * math.sqrt(float(self.budget.weights(self.measure)[0])))
-
-    def linf_radius(self) -> float:
-        """In the per-token budget a pixel moves by itself, otherwise all of them share the L2 ball."""
-        together = self.measure.width if isinstance(self.budget, PerToken) else self.measure.points.numel()
-        return self.l2_radius() / math.sqrt(together)
 
 
 @dataclass(frozen=True, eq=False)

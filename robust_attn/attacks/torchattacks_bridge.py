@@ -75,7 +75,7 @@ class Torchattack(TorchattacksSettings, Attack):
         with _seeded(seed), torch.enable_grad():
             kind = getattr(torchattacks, self.name)
             attack = kind(BoxedClassifier(boxed, steps), **self._arguments(kind, box, seed, per_token=per_token))
-            found = attack(image, torch.tensor([boxed.label])).detach().to(image.dtype)
+            found = attack(image, torch.tensor([boxed.label], device=image.device)).detach().to(image.dtype)
         return box.points(torch.where(found.isfinite(), found, image))[0]
 
     def _arguments(self, kind: Any, box: Box, seed: int, *, per_token: bool) -> dict[str, Any]:

@@ -9,12 +9,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from robust_attn.attention.jacobian import LayerJacobian
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import Jacobian, ScaledJacobian
+from robust_attn.attention.places import standard_normal
 from robust_attn.spectral.lanczos import largest_singular_value
 from robust_attn.spectral.lipschitz import QueryPart
 
+Part = Callable[[LayerJacobian], Jacobian]
+"""Of the derivative at a measure."""
 LANCZOS_STEPS = 16
 FIRST_STEP = 0.3
 SHORTEST_STEP = 1e-6
@@ -82,7 +86,7 @@ class WorstCaseSearch:
 
     def _random_start(self, layer: AttentionLayer, length: int, generator: torch.Generator, index: int) -> TokenMeasure:
         """In turn one token opposite to a cluster of the others, as in the paper's configurations, and any tokens."""
-        noise = torch.randn(length, layer.width, generator=generator, dtype=layer.dtype)
+        noise = standard_normal((length, layer.width), generator, layer.query)
         axis = noise[0] / noise[0].norm()
         cluster = -axis + 0.3 * noise / noise.norm(dim=-1, keepdim=True)
         cluster[0] = axis
@@ -90,21 +94,19 @@ class WorstCaseSearch:
         points = opposed if index % 2 == 0 else self._project(self.radius * noise)
         if not self.masses:
             return TokenMeasure.uniform(points)
-        spread = LIGHTEST * torch.rand(length, generator=generator, dtype=layer.dtype)
+        spread = LIGHTEST * torch.rand(length, generator=generator, dtype=layer.dtype).to(layer.device)
         return TokenMeasure.weighted(points, (-spread).softmax(-1))
 
     def _project(self, points: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         norms = points.norm(dim=-1, keepdim=True)
-        return points * (
-            self.radius / torch.where(norms > self.radius, norms, torch.full_like(norms, self.radius or 1))
-        )
+        return points * (self.radius / norms.clamp_min(self.radius or 1))
 
     def _ascend(self, layer: AttentionLayer, start: TokenMeasure, generator: torch.Generator) -> WorstCase:
-        best, at, step = start, self._steepness(layer, start, generator), FIRST_STEP
+        best, at, step = start, steepness(layer, start, generator, splitting=self.splitting), FIRST_STEP
         history = [at.constant]
         for _ in range(self.steps):
             candidate = self._moved(best, at, step)
-            there = self._steepness(layer, candidate, generator)
+            there = steepness(layer, candidate, generator, splitting=self.splitting)
             if there.constant > at.constant:
                 best, at, step = candidate, there, min(2 * step, 1.0)
             else:
@@ -113,9 +115,6 @@ class WorstCaseSearch:
             if step < SHORTEST_STEP:
                 break
         return WorstCase(best, at.constant, tuple(history))
-
-    def _steepness(self, layer: AttentionLayer, measure: TokenMeasure, generator: torch.Generator) -> Steepness:
-        return steepness(layer, measure, generator, splitting=self.splitting)
 
     def _moved(self, measure: TokenMeasure, at: Steepness, step: float) -> TokenMeasure:
         """Points moved by at most step times the radius and, if they are free, log masses by as many MASS_STEPs."""
@@ -142,31 +141,22 @@ def steepness(
     layer: AttentionLayer, measure: TokenMeasure, generator: torch.Generator, *, splitting: bool = False
 ) -> Steepness:
     """The local constant at one sample by a few Lanczos steps, and its gradient."""
-    moving = _slope_of(layer, measure, generator, _whole)
-    if not splitting:
-        return moving
-    return max(moving, _slope_of(layer, measure, generator, _queries), key=lambda slope: slope.constant)
+    # The blocks of the query part have the same norm in L2 of the measure as in any other.
+    parts: tuple[Part, ...] = (_whole, QueryPart) if splitting else (_whole,)
+    return max((_slope_of(layer, measure, generator, part) for part in parts), key=lambda slope: slope.constant)
 
 
-def _slope_of(
-    layer: AttentionLayer,
-    measure: TokenMeasure,
-    generator: torch.Generator,
-    part: Callable[[AttentionLayer, TokenMeasure], Jacobian],
-) -> Steepness:
-    tangent = largest_singular_value(part(layer, measure), generator=generator, steps=LANCZOS_STEPS).direction
+def _slope_of(layer: AttentionLayer, measure: TokenMeasure, generator: torch.Generator, part: Part) -> Steepness:
+    at = part(layer.linearize(measure))
+    tangent = largest_singular_value(at, generator=generator, steps=LANCZOS_STEPS).direction
     points = measure.points.clone().requires_grad_(True)
     logs = measure.masses.log().requires_grad_(True)
-    size = part(layer, TokenMeasure(points, logs.softmax(-1), measure.positions)).jvp(tangent).norm()
+    free = TokenMeasure(points, logs.softmax(-1), measure.positions)
+    size = part(layer.linearize(free)).jvp(tangent).norm()
     by_points, by_logs = torch.autograd.grad(size, (points, logs))
     return Steepness(float(size.detach()) / max(float(tangent.norm()), 1e-300), by_points, by_logs)
 
 
-def _whole(layer: AttentionLayer, measure: TokenMeasure) -> Jacobian:
+def _whole(at: LayerJacobian) -> Jacobian:
     """The derivative in L2 of the measure."""
-    return ScaledJacobian(layer.linearize(measure), measure.masses)
-
-
-def _queries(layer: AttentionLayer, measure: TokenMeasure) -> Jacobian:
-    """The query part, whose blocks have the same norm in L2 of the measure as in any other."""
-    return QueryPart(layer.linearize(measure))
+    return ScaledJacobian(at, at.measure.masses)

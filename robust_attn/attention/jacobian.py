@@ -4,6 +4,7 @@ With P, q, k, v of one forward pass and o_i = sum_j P_ij v_j (docs/proofs/operat
 
     do_i = sum_j P_ij dv_j + sum_j P_ij ds_ij v_j - (sum_j P_ij ds_ij) o_i,   ds_ij = scale (<dq_i, k_j> + <q_i, dk_j>)
 
+A sink has the slope zero and does not move, so it enters through o_i alone, which contains its share.
 Attention weights are kept when they are few and otherwise recomputed. Their rows sum to one to rounding whatever the
 size of the logits, because a row is divided by its own sum.
 """
@@ -59,8 +60,11 @@ class LayerJacobian(Jacobian):
         keep = keep_attention and elements <= KEPT_ELEMENTS
         means, kept = [], []
         for rows in row_blocks(parts, block):
-            attention = _attention(layer, measure, parts, rows)
+            full = _attention(layer, measure, parts, rows)
+            attention = full[..., : measure.length]
             means.append(attention @ parts.v)
+            if layer.sinks is not None:
+                means[-1] += full[..., measure.length :] * layer.sinks.value[:, None, :]
             if keep:
                 kept.append(attention)
         mean = torch.cat(means, dim=-2)
@@ -82,6 +86,11 @@ class LayerJacobian(Jacobian):
         """Precision of the points."""
         return self.measure.points.dtype
 
+    @property
+    def device(self) -> torch.device:
+        """Where the points are."""
+        return self.measure.points.device
+
     def attention_blocks(self) -> Iterator[tuple[slice, Float[Tensor, "*batch heads _ n"]]]:
         """Blocks of rows of the attention matrices P of all heads, kept or recomputed."""
         if self.kept is not None:
@@ -92,7 +101,7 @@ class LayerJacobian(Jacobian):
                 yield rows, attention
             return
         for rows in row_blocks(self.projections, None):
-            yield rows, _attention(self.layer, self.measure, self.projections, rows)
+            yield rows, _attention(self.layer, self.measure, self.projections, rows)[..., : self.measure.length]
 
     def attention(self) -> Float[Tensor, "*batch heads n n"]:
         """The attention matrices P of all heads, whole: n^2 numbers per head."""
@@ -100,9 +109,9 @@ class LayerJacobian(Jacobian):
 
     @cached_property
     def log_normalizer(self) -> Float[Tensor, "*batch heads n"]:
-        """log sum_j m_j exp(s_ij) of every row, minus infinity for one that sees nobody."""
+        """log sum_j m_j exp(s_ij) of every row, with the sink; minus infinity for one that sees nobody."""
         blocks = row_blocks(self.projections, None)
-        pieces = (weighted_logits(self.layer, self.measure, self.projections, rows).logsumexp(-1) for rows in blocks)
+        pieces = (all_logits(self.layer, self.measure, self.projections, rows).logsumexp(-1) for rows in blocks)
         return torch.cat(list(pieces), dim=-1)
 
     def jvp(self, tangent: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n out"]:
@@ -237,14 +246,30 @@ def weighted_logits(
 ) -> Float[Tensor, "*batch heads _ n"]:
     """s_ij + log m_j for a block of rows, minus infinity where atom j is hidden: the softmax of a row is P_i."""
     weight = log_weight(layer.mask, measure.positions, measure.masses, rows)
-    return (parts.q[..., rows, :] * layer.scale) @ parts.k.transpose(-1, -2) + weight.unsqueeze(-3)
+    logits = (parts.q[..., rows, :] * layer.scale) @ parts.k.transpose(-1, -2)
+    if layer.position_bias is not None:
+        logits = logits + layer.position_bias.between(measure.positions, rows)
+    return logits + weight.unsqueeze(-3)
+
+
+def all_logits(
+    layer: AttentionLayer, measure: TokenMeasure, parts: Projections, rows: slice
+) -> Float[Tensor, "*batch heads _ keys"]:
+    """`weighted_logits` of everything that a row attends to: the atoms, and the sink after them where there is one."""
+    logits = weighted_logits(layer, measure, parts, rows)
+    if layer.sinks is None:
+        return logits
+    sink = layer.sinks.log_weight(measure)[..., None, None]
+    return torch.cat((logits, sink.expand(*logits.shape[:-1], 1)), dim=-1)
 
 
 def _attention(
     layer: AttentionLayer, measure: TokenMeasure, parts: Projections, rows: slice
-) -> Float[Tensor, "*batch heads _ n"]:
-    """A block of rows of P. A row that sees nobody (padding in front of everything) is zero instead of 0/0."""
-    logits = weighted_logits(layer, measure, parts, rows)
+) -> Float[Tensor, "*batch heads _ keys"]:
+    """A block of rows of P, sink included. A row that sees nobody (padding before everything) is zero, not 0/0."""
+    logits = all_logits(layer, measure, parts, rows)
+    if layer.sinks is not None:
+        return logits.softmax(-1)
     sees_nobody = ~visible(layer.mask, measure.positions, measure.masses, rows).any(-1)
     if not sees_nobody.any():
         return logits.softmax(-1)

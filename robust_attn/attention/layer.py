@@ -10,12 +10,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from robust_attn.attention.extras import PositionBias, Sinks
 from robust_attn.attention.mask import Mask, Visibility
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.attention.places import able
 from robust_attn.attention.rotary import Rotation
 
 if TYPE_CHECKING:
     from robust_attn.attention.jacobian import LayerJacobian
+
+WEIGHTS = ("query", "query_bias", "key", "key_bias", "value", "output", "offset")
+EXTRAS = ("position_bias", "sinks")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +28,11 @@ class AttentionLayer:
     """f(X)_i = offset + sum_h W_O^h sum_j P^h_ij W_V^h x_j with P^h_ij proportional to m_j exp(s^h_ij).
 
     The logits are s_ij = scale * <W_Q x_i + b_Q, W_K x_j + b_K>, both sides rotated by position if `rotary` is given;
-    `scale` may have either sign, or be zero.
+    `scale` may have either sign, or be zero. `position_bias` adds a table of numbers by positions to the logits;
+    `sinks` are one more key per head that is no token, so that attention to tokens sums to less than one.
     Heads share keys and values in groups (GQA): head h uses group h // (heads / groups). Biases of the values and of
-    the output projection shift every output by a constant, because attention weights sum to one: that is `offset`.
+    the output projection shift every output by a constant, because attention weights sum to one: that is `offset`
+    (a sink's value is then counted from the bias of the values).
     `input_radius`, if known, is a radius that no input of this layer leaves (the normalisation in front of it).
     """
 
@@ -39,11 +46,16 @@ class AttentionLayer:
     scale: float
     mask: Visibility = Mask.NONE
     rotary: Rotation | None = None
+    position_bias: PositionBias | None = None
+    sinks: Sinks | None = None
     input_radius: float | None = None
 
     def __post_init__(self) -> None:
         if self.heads % self.groups:
             raise ValueError(f"{self.heads} heads cannot share {self.groups} key/value groups evenly")
+        for name, heads in self._extra_heads.items():
+            if heads != self.heads:
+                raise ValueError(f"{name} for {heads} heads do not fit a layer of {self.heads}")
         # Made here and not at first use: inside a torch.func transform the kept copy would belong to the transform.
         _ = self.stacked_projections, self.stacked_output
 
@@ -57,15 +69,15 @@ class AttentionLayer:
     ) -> AttentionLayer:
         """The layer of the paper, f(X)_i = V sum_j softmax_j(<A x_i + bias, x_j>) x_j, for d x d matrices A."""
         d = A.shape[-1]
-        identity = torch.eye(d, dtype=A.dtype)
+        identity = torch.eye(d, dtype=A.dtype, device=A.device)
         return cls(
             query=A[None],
-            query_bias=torch.zeros(1, d, dtype=A.dtype) if bias is None else bias[None],
+            query_bias=A.new_zeros(1, d) if bias is None else bias[None],
             key=identity[None],
-            key_bias=torch.zeros(1, d, dtype=A.dtype),
+            key_bias=A.new_zeros(1, d),
             value=identity[None],
             output=V[None],
-            offset=torch.zeros(V.shape[0], dtype=A.dtype),
+            offset=A.new_zeros(V.shape[0]),
             scale=1.0,
             mask=mask,
         )
@@ -77,6 +89,24 @@ class AttentionLayer:
         Norms of logits and of their slopes are multiplied by this and never by `scale`, which may be negative.
         """
         return abs(self.scale) * (1.0 if self.rotary is None else self.rotary.stretch**2)
+
+    @property
+    def _extra_heads(self) -> dict[str, int]:
+        """How many heads the extras that there are have been made for."""
+        found = {}
+        if self.position_bias is not None:
+            found["biases by position"] = self.position_bias.table.shape[0]
+        if self.sinks is not None:
+            found["sinks"] = self.sinks.logit.shape[0]
+        return found
+
+    @property
+    def even_slopes(self) -> bool:
+        """Whether a row's logits have one and the same slope in every attended point, and nothing else is attended to.
+
+        Then moving values and moving weights are uncorrelated; rotary positions and sinks undo that.
+        """
+        return self.rotary is None and self.sinks is None
 
     @property
     def heads(self) -> int:
@@ -146,11 +176,33 @@ class AttentionLayer:
             value=self.value[group : group + 1],
             output=self.output[head : head + 1],
             offset=torch.zeros_like(self.offset),
+            position_bias=None if self.position_bias is None else self.position_bias.head(head),
+            sinks=None if self.sinks is None else self.sinks.head(head),
         )
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.query.device
+
+    def on(self, device: torch.device) -> AttentionLayer:
+        """The same weights on another device."""
+        if device == self.device:
+            return self
+        rotary = None if self.rotary is None else self.rotary.on(device)
+        return replace(self, rotary=rotary, **{name: getattr(self, name).to(device) for name in self._movable})
+
+    @property
+    def _movable(self) -> tuple[str, ...]:
+        """Weights, and of the extras those that are there: what `to` takes along."""
+        return (*WEIGHTS, *(name for name in EXTRAS if getattr(self, name) is not None))
+
     def to(self, dtype: torch.dtype) -> AttentionLayer:
-        """The same weights in another precision (rotary angles stay as the model computes them)."""
+        """The same weights in another precision (rotary angles stay as the model computes them).
+
+        Where the device has no float64, float64 means on the CPU.
+        """
         if dtype == self.dtype:
             return self
-        names = ("query", "query_bias", "key", "key_bias", "value", "output", "offset")
-        return replace(self, **{name: getattr(self, name).to(dtype) for name in names})
+        here = self.on(able(self.device, dtype))
+        return replace(here, **{name: getattr(here, name).to(dtype) for name in here._movable})

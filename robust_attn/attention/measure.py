@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from robust_attn.attention.places import able
+
 MASS_TOLERANCE = 1e-6
 
 
@@ -78,6 +80,14 @@ class TokenMeasure:
         return self.masses > 0
 
     @property
+    def tokens(self) -> Int[Tensor, "*batch"]:
+        """How many positions have mass, per sample: copies of a token count once, padding does not."""
+        present = self.present
+        ordered = torch.where(present, self.positions, torch.iinfo(self.positions.dtype).max).sort(-1).values
+        places = (ordered.diff(dim=-1) != 0).sum(-1) + 1
+        return places - (~present).any(-1).to(places.dtype)
+
+    @property
     def radius(self) -> Float[Tensor, "*batch"]:
         """The largest norm of a token with mass, per sample."""
         norms = self.points.norm(dim=-1)
@@ -106,20 +116,27 @@ class TokenMeasure:
         """Sample `index` of a batched measure."""
         return TokenMeasure(self.points[index], self.masses[index], self.positions[index])
 
+    def on(self, device: torch.device) -> TokenMeasure:
+        """The same measure on another device."""
+        return TokenMeasure(self.points.to(device), self.masses.to(device), self.positions.to(device))
+
     def to(self, dtype: torch.dtype) -> TokenMeasure:
         """Points and masses in another precision; masses are renormalised to sum to one there.
+
+        Where the device has no float64, float64 means on the CPU.
 
         Whatever is certified or observed comes through here, so here masses are looked at that nobody has looked at
         before: those of a measure that was built from its parts.
         """
-        masses = self.masses.to(dtype)
+        here = able(self.points.device, dtype)
+        masses = self.masses.to(here, dtype)
         total = masses.sum(-1, keepdim=True)
         if not bool((masses >= 0).all()) or not bool(((total > 0) & total.isfinite()).all()):
             raise ValueError(
                 "masses must be finite and non-negative and have a positive sum in every sample, got "
                 f"{_described(masses)}"
             )
-        return replace(self, points=self.points.to(dtype), masses=masses / total)
+        return TokenMeasure(self.points.to(here, dtype), masses / total, self.positions.to(here))
 
 
 def _described(masses: Float[Tensor, "*batch n"]) -> str:

@@ -38,7 +38,7 @@ class Jacobian(ABC):
         batch, (n, d) = self.domain[:-2], self.domain[-2:]
         columns = []
         for index in range(n * d):
-            unit = torch.zeros(n * d, dtype=self.dtype)
+            unit = torch.zeros(n * d, dtype=self.dtype, device=self.device)
             unit[index] = 1.0
             columns.append(self.jvp(unit.reshape(n, d).expand(self.domain).contiguous()).reshape(*batch, -1))
         return torch.stack(columns, dim=-1)
@@ -47,6 +47,11 @@ class Jacobian(ABC):
     @abstractmethod
     def dtype(self) -> torch.dtype:
         """Precision of the map."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where its tangents must be."""
 
 
 class DerivedJacobian(Jacobian):
@@ -68,6 +73,11 @@ class DerivedJacobian(Jacobian):
     def dtype(self) -> torch.dtype:
         """As the inner map."""
         return self.inner.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """As the inner map."""
+        return self.inner.device
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +131,11 @@ class FunctionJacobian(Jacobian):
     def dtype(self) -> torch.dtype:
         """The precision of the point."""
         return self.point.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the point is."""
+        return self.point.device
 
     def jvp(self, tangent: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n out"]:
         """Forward mode; element 1 of torch.func.jvp is the tangent (element 0 is the value)."""

@@ -27,6 +27,10 @@ class Rotation(ABC):
     def waves(self, positions: Int[Tensor, "*batch n"]) -> tuple[Float[Tensor, "*batch n half"], Tensor]:
         """Cosines and sines at the positions, in the precision in which they are defined."""
 
+    @abstractmethod
+    def on(self, device: torch.device) -> Rotation:
+        """The same rotation on another device."""
+
     @property
     def stretch(self) -> float:
         """No vector grows by more: |scaling|, and what float32 makes of cos^2 + sin^2 = 1."""
@@ -65,6 +69,10 @@ class Rotary(Rotation):
     inverse_frequencies: Float[Tensor, "half"]
     scaling: float = 1.0
 
+    def on(self, device: torch.device) -> Rotary:
+        """With the frequencies there."""
+        return Rotary(self.inverse_frequencies.to(device), self.scaling)
+
     def waves(self, positions: Int[Tensor, "*batch n"]) -> tuple[Float[Tensor, "*batch n half"], Tensor]:
         """Cosines and sines in float32, times `scaling`."""
         angles = positions[..., None].float() * self.inverse_frequencies.float()
@@ -94,6 +102,10 @@ class RotaryTable(Rotation):
     def of_angles(cls, angles: Float[Tensor, "length half"]) -> RotaryTable:
         """The table of given angles."""
         return cls(angles.cos(), angles.sin())
+
+    def on(self, device: torch.device) -> RotaryTable:
+        """With the table there."""
+        return RotaryTable(self.cosine.to(device), self.sine.to(device))
 
     @property
     def length(self) -> int:

@@ -56,7 +56,7 @@ class Sizes:
             scale=layer.logit_scale,
             queries=query * radius + layer.query_bias.norm(dim=-1),
             keys=key * radius + layer.key_bias[groups].norm(dim=-1),
-            values=value * radius,
+            values=_values(layer, value * radius),
         )
 
     @property
@@ -108,7 +108,23 @@ def logit_error(
 ) -> Float[Tensor, "*batch heads"]:
     """How far rounding in the layer's own precision may take any logit of a head from the exact one."""
     unit = torch.finfo(layer.dtype).eps if unit is None else unit
-    return unit * (2 * layer.width + 2 * layer.query.shape[1] + 10) * Sizes.of(layer, measure).logit
+    inner = (2 * layer.width + 2 * layer.query.shape[1] + 10) * Sizes.of(layer, measure).logit
+    return unit * (inner + 4 * _added_size(layer, measure))
+
+
+def _added_size(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "heads"]:
+    """The largest size of what is added to the logits of a head, and of the logit of its sink."""
+    added = torch.zeros_like(layer.query[:, 0, 0])
+    if layer.position_bias is not None:
+        added = added + layer.position_bias.size
+    if layer.sinks is not None:
+        added = added + layer.sinks.logit.abs() + math.log(measure.length)
+    return added
+
+
+def _values(layer: AttentionLayer, largest: Float[Tensor, "*batch heads"]) -> Float[Tensor, "*batch heads"]:
+    """What no value exceeds, of a token or of a sink."""
+    return largest if layer.sinks is None else torch.maximum(largest, layer.sinks.value.norm(dim=-1))
 
 
 def evaluation_error(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "*batch"]:
@@ -135,16 +151,22 @@ def within_range(
     weights = (layer.query, layer.key, layer.value, layer.output)
     tops = [each.abs().amax((-2, -1)) for each in weights]
     lightest = torch.where(measure.present, measure.masses, 1.0).amin(-1)
-    biases = torch.cat([layer.query_bias.flatten(), layer.key_bias.flatten(), layer.offset])
+    biases = torch.cat([layer.query_bias.flatten(), layer.key_bias.flatten(), layer.offset, *_extras(layer)])
     points = torch.where(measure.present[..., None], measure.points, 0.0).abs().amax((-2, -1))
     known = all(bool(_moderate(top).all()) for top in tops) and bool((biases.abs() <= LARGEST_SIZE).all())
     reached = _moderate(points) & (lightest >= NEGLIGIBLE_MASS) & known & (abs(layer.scale) <= LARGEST_SIZE)
     value = tops[3] * tops[2][layer.head_groups]
     smallest = torch.where(value > 0, value, torch.inf).amin()
     for distance in (points, *distances):
-        far = torch.as_tensor(distance, dtype=torch.float64)
+        far = torch.as_tensor(distance, dtype=torch.float64, device=layer.device)
         reached = reached & ((far == 0) | ((smallest * far >= NEGLIGIBLE_CHANGE) & ~(far > LARGEST_SIZE)))
     return reached
+
+
+def _extras(layer: AttentionLayer) -> list[Tensor]:
+    """Every number of the layer's bias by positions and of its sinks."""
+    found = [] if layer.position_bias is None else [layer.position_bias.table.flatten()]
+    return found if layer.sinks is None else [*found, layer.sinks.logit, layer.sinks.value.flatten()]
 
 
 def _moderate(size: Tensor) -> Tensor:

@@ -65,7 +65,8 @@ def ball_norms(
     blocks: list[list[_Terms]] = [[] for _ in balls]
     for rows in row_blocks(layer, measure, unit=unit):
         for ball, found in zip(balls, blocks, strict=True):
-            found.append(_terms(norms, ball, layer.rotary is not None, rows))
+            keys = ball if layer.sinks is None else ball.with_sink
+            found.append(_first_keys(_terms(norms, keys, layer.even_slopes, rows), measure.length))
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
 
 
@@ -77,6 +78,16 @@ def _concatenated(blocks: Sequence[Fields]) -> Fields:
         for name, found in columns.items()
     }
     return replace(blocks[0], **joined)
+
+
+def _first_keys(terms: Fields, length: int) -> Fields:
+    """Without the sink, which is last among the keys and does not move: what multiplies its motion counts nothing."""
+    cut: dict[str, Any] = {
+        field.name: found[..., :length] if isinstance(found, Tensor) else _first_keys(found, length)
+        for field in fields(terms)
+        for found in (getattr(terms, field.name),)
+    }
+    return replace(terms, **cut)
 
 
 def _assemble(ball: Ball, terms: _Terms) -> BallNorms:
@@ -100,14 +111,14 @@ def _largest_column(matrix: Float[Tensor, "*batch n m"]) -> Float[Tensor, "*batc
     return matrix.norm(dim=-2).amax(-1)
 
 
-def _terms(norms: HeadNorms, ball: Ball, rotary: bool, data: RowBlock) -> _Terms:
+def _terms(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock) -> _Terms:
     """One block of rows: bounds of the derivative, of the second derivative and of the hull."""
     at, centre = inflated(norms, ball, data), inflated(norms, ball.centre, data)
     keys = key_form(norms, ball, data, at, at.variance)
     thirds = key_form(norms, ball, data, at, third_keys(at, ball.inverse[..., None, None, :]))
     cross_rows, cross_matrix = cross_terms(norms, ball, at, keys)
-    slopes = slopes_on(norms, rotary, at, keys)
-    centre_slopes = slopes_on(norms, rotary, centre, key_form(norms, ball.centre, data, centre, centre.variance))
+    slopes = slopes_on(norms, even_slopes, at, keys)
+    centre_slopes = slopes_on(norms, even_slopes, centre, key_form(norms, ball.centre, data, centre, centre.variance))
     return _Terms(
         centre=replace(centre_slopes, queries=torch.minimum(centre_slopes.queries, data.query_block)),
         slopes=slopes,

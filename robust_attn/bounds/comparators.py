@@ -39,6 +39,18 @@ def comparator_bounds(
     layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Budget
 ) -> tuple[Bound, ...]:
     """Every comparator for one sample, in float64."""
+    if layer.sinks is not None:
+        scopes = {
+            "yudin": Scope.LOCAL,
+            "nair": Scope.LOCAL,
+            "released": Scope.LOCAL,
+            "kim_l2": Scope.GLOBAL,
+            "ibp": Scope.BALL,
+        }
+        return tuple(
+            not_applicable(f"comparator.{name}", "it is stated without attention sinks", scope, comparator=True)
+            for name, scope in scopes.items()
+        )
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     at = AtTokens.of(layer, norms, measure, budget)
     return (
@@ -97,7 +109,7 @@ def yudin_local(at: AtTokens) -> Bound:
     one. To first order only, as everything at the tokens.
     """
     name = "comparator.yudin"
-    if at.ball.rotary:
+    if at.linear.layer.rotary is not None:
         return not_applicable(name, "it is stated without rotary positions", Scope.LOCAL, comparator=True)
     if not at.equal_weights:
         return not_applicable(name, "it is stated in the norm without weights", Scope.LOCAL, comparator=True)
@@ -126,7 +138,7 @@ def released_local(at: AtTokens) -> Bound:
     tokens +-u and A = t u e^T with e orthogonal to u, where it says sqrt(2) and the constant is at least t.
     """
     name = "comparator.released"
-    if at.ball.rotary:
+    if at.linear.layer.rotary is not None:
         return not_applicable(name, "it is stated without rotary positions", Scope.LOCAL, comparator=True)
     if not at.ball.uniform:
         return not_applicable(name, "it is stated for tokens of equal mass", Scope.LOCAL, comparator=True)
@@ -149,7 +161,7 @@ def kim_l2_upper(layer: AttentionLayer, ball: BallSetting) -> Bound:
     times as large. At n = 1 the map is scale W_O W_V W_Q^T W_Q, and a test keeps a layer of that kind above the quote.
     """
     name = "comparator.kim_l2"
-    if not ball.uniform or ball.mask is not Mask.NONE or ball.rotary:
+    if not ball.uniform or ball.mask is not Mask.NONE or layer.rotary is not None:
         why_not = f"{ANOTHER_MAP}, and stated for tokens of equal mass without mask and rotary positions"
         return not_applicable(name, why_not, Scope.GLOBAL, comparator=True)
     heads = (norm_upper(layer.query) ** 2 * ball.norms.inner_value).norm()

@@ -36,6 +36,12 @@ class Ball:
     reach: Float[Tensor, "*batch n"]
 
     @property
+    def with_sink(self) -> Ball:
+        """The same with one more key that does not move."""
+        padded = (functional.pad(field, (0, 1)) for field in (self.weights, self.inverse, self.reach))
+        return Ball(self.eps, *padded)
+
+    @property
     def centre(self) -> Ball:
         """The same weights with radius zero."""
         return Ball(0.0, self.weights, self.inverse, torch.zeros_like(self.reach))
@@ -48,15 +54,15 @@ class Inflated:
     `strongest` is the largest r_ij / w_j of each row.
     """
 
-    floor: Float[Tensor, "*batch heads rows n"]
-    ceiling: Float[Tensor, "*batch heads rows n"]
-    variance: Float[Tensor, "*batch heads rows n"]
+    floor: Float[Tensor, "*batch heads rows keys"]
+    ceiling: Float[Tensor, "*batch heads rows keys"]
+    variance: Float[Tensor, "*batch heads rows keys"]
     strongest: Float[Tensor, "*batch heads rows"]
-    value_distance: Float[Tensor, "*batch heads rows n"]
+    value_distance: Float[Tensor, "*batch heads rows keys"]
     value_deviation: Float[Tensor, "*batch heads rows"]
-    slope_distance: Float[Tensor, "*batch heads rows n"]
+    slope_distance: Float[Tensor, "*batch heads rows keys"]
     slope_deviation: Float[Tensor, "*batch heads rows"]
-    key_slope: Float[Tensor, "*batch heads rows n"]
+    key_slope: Float[Tensor, "*batch heads rows keys"]
     steepest: Float[Tensor, "*batch heads rows"]
 
 
@@ -79,7 +85,7 @@ def _logit_shift(norms: HeadNorms, ball: Ball, data: RowBlock) -> Float[Tensor, 
     pair = ball.eps * (g**2 * inverse + b**2 * own_inverse).sqrt()
     pair = pair + interaction * (ball.eps * ball.eps) / 2 * (inverse * own_inverse).sqrt()
     alone = g * reach + b * own_reach + interaction * reach * own_reach
-    index = torch.arange(alone.shape[-1])
+    index = torch.arange(alone.shape[-1], device=alone.device)
     same = index[data.rows, None] == index[None, :]
     return torch.where(same, alone, torch.minimum(pair, alone)) + data.logit_error[..., None, None]
 

@@ -51,7 +51,7 @@ def joint_reach(output: Float[Tensor, "heads out k"], value: Float[Tensor, "head
     as computed: what rounding has taken from them is added by `joint_norms`.
     """
     factors = output @ torch.linalg.qr(value.transpose(-1, -2), mode="r").R.transpose(-1, -2)
-    equal = torch.ones(factors.shape[0], dtype=factors.dtype)
+    equal = factors.new_ones(factors.shape[0])
     left, sizes, _ = torch.linalg.svd(_beside(factors, equal), full_matrices=False)
     w = left @ (sizes / sizes[0].clamp_min(1e-300)) ** 8  # the first alone may be orthogonal to all that a head reaches
     for _ in range(ASCENT_STEPS):

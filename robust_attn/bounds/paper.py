@@ -36,7 +36,7 @@ def mean_field_upper(ball: BallSetting) -> Bound:
         return not_applicable(name, "it is stated without a mask; see paper.masked_mean_field", Scope.GLOBAL)
     if not ball.averaged:
         return not_applicable(name, "it is stated in the norm weighted by the masses", Scope.GLOBAL)
-    exponent = torch.maximum(ball.kappa, ball.query_reach)
+    exponent = ball.largest_reach
     return _bound(name, joined_heads(ball.norms, (1 + 3 * exponent).log() + 2 * exponent), ball)
 
 
@@ -51,7 +51,7 @@ def masked_mean_field_upper(ball: BallSetting) -> Bound:
         return not_applicable(name, "it is stated for causal masks", Scope.GLOBAL)
     if not ball.averaged:
         return not_applicable(name, "it is stated in the norm weighted by the masses", Scope.GLOBAL)
-    exponent = torch.maximum(ball.kappa, ball.query_reach)
+    exponent = ball.largest_reach
     averaged = math.log(2) + (1 + 2 * exponent).log() + 2 * exponent
     return _bound(name, joined_heads(ball.norms, torch.logaddexp(averaged, exponent.clamp_min(1e-300).log())), ball)
 

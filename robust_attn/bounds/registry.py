@@ -46,6 +46,8 @@ def foreign_bounds() -> tuple[BallBound, ...]:
 
 
 def _foreign(name: str, bound: BallBound, ball: BallSetting) -> Bound:
+    if ball.sinks:
+        return not_applicable(FOREIGN + name, "bounds of other packages are not asked about sinks", Scope.GLOBAL)
     found = bound(ball)
     if not isinstance(found, Bound) or found.scope is not Scope.GLOBAL:
         raise UserError(f"The bound {name!r} of an installed package gave {found!r}; expected a Bound of scope global.")

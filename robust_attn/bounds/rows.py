@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional
 
-from robust_attn.attention.jacobian import project, weighted_logits
+from robust_attn.attention.jacobian import all_logits, project
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
@@ -35,6 +36,8 @@ PAIR_ELEMENTS = 2**22
 class RowBlock:
     """What is known at the tokens given about a block of rows: log P, visibility, and pairwise differences.
 
+    A sink is the last of the keys, after the atoms: it is always seen, and its logit has no slope.
+
     Distances and deviations are upper values, from the means under P **as computed**; exact logits are within
     `logit_error` of those behind log_p, up to what is common to a row. `key_gram` holds inner products between heads of
     the logits' slopes in x_j, with one column where j does not matter, each slope known up to `key_error`;
@@ -42,15 +45,15 @@ class RowBlock:
     """
 
     rows: slice
-    log_p: Float[Tensor, "*batch heads rows n"]
+    log_p: Float[Tensor, "*batch heads rows keys"]
     logit_error: Float[Tensor, "*batch heads"]
-    seen: Bool[Tensor, "*batch 1 rows n"]
-    value_distance: Float[Tensor, "*batch heads rows n"]
+    seen: Bool[Tensor, "*batch 1 rows keys"]
+    value_distance: Float[Tensor, "*batch heads rows keys"]
     value_deviation: Float[Tensor, "*batch heads rows"]
-    slope_distance: Float[Tensor, "*batch heads rows n"]
+    slope_distance: Float[Tensor, "*batch heads rows keys"]
     slope_deviation: Float[Tensor, "*batch heads rows"]
     query_block: Float[Tensor, "*batch rows"]
-    key_slope: Float[Tensor, "*batch heads rows n"]
+    key_slope: Float[Tensor, "*batch heads rows keys"]
     key_gram: Float[Tensor, "*batch rows columns heads heads"]
     key_error: Float[Tensor, "*batch heads"]
 
@@ -60,13 +63,14 @@ def row_blocks(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UN
     parts, error = project(layer, measure), rounding_at(layer, measure, unit=unit)
     output_factor = torch.linalg.qr(layer.output, mode="r").R
     query_factor = torch.linalg.qr(layer.query.transpose(-1, -2), mode="r").R * layer.scale
-    values = parts.v @ output_factor.transpose(-1, -2)
+    values = _with_sink(layer, parts.v) @ output_factor.transpose(-1, -2)
     per_row = values.numel() // measure.length * measure.length
     size = max(1, PAIR_ELEMENTS // max(1, per_row))
     for start in range(0, measure.length, size):
         rows = slice(start, min(start + size, measure.length))
         seen = visible(layer.mask, measure.positions, measure.masses, rows).unsqueeze(-3)
-        log_p = weighted_logits(layer, measure, parts, rows).log_softmax(-1)
+        seen = seen if layer.sinks is None else functional.pad(seen, (0, 1), value=True)
+        log_p = all_logits(layer, measure, parts, rows).log_softmax(-1)
         log_p, logit_error = known_attention(log_p, error.logit, seen)
         p = torch.where(seen, log_p.exp(), torch.zeros_like(log_p))
         slopes = _query_slopes(layer, measure, parts.k, query_factor, rows)
@@ -76,6 +80,7 @@ def row_blocks(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UN
         )
         gram = _key_grams(layer, measure, parts.q[..., rows, :])
         key_slope = gram.diagonal(dim1=-1, dim2=-2).sqrt().movedim(-1, -3) + error.key_slope[..., None, None]
+        key_slope = key_slope[..., : measure.length].expand(*log_p.shape[:-1], measure.length)
         yield RowBlock(
             rows=rows,
             log_p=log_p,
@@ -86,7 +91,7 @@ def row_blocks(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UN
             slope_distance=spread_slopes.distance,
             slope_deviation=spread_slopes.deviation,
             query_block=_query_block(spread_values, spread_slopes, error),
-            key_slope=key_slope.expand(log_p.shape),
+            key_slope=key_slope if layer.sinks is None else functional.pad(key_slope, (0, 1)),
             key_gram=gram,
             key_error=error.key_slope,
         )
@@ -143,11 +148,11 @@ def _query_slopes(
 ) -> Float[Tensor, "*batch heads _ n k"]:
     """y_ij = ds_ij/dx_i up to an isometry: the same for every row without rotation."""
     if layer.rotary is None:
-        return (keys @ factor.transpose(-1, -2)).unsqueeze(-3)
+        return _still_sink(layer, keys @ factor.transpose(-1, -2)).unsqueeze(-3)
     columns = []
     for row in range(rows.start, rows.stop):
         position = measure.positions[..., row : row + 1].expand(measure.positions.shape)
-        columns.append(layer.rotary.rotate_back(keys, position) @ factor.transpose(-1, -2))
+        columns.append(_still_sink(layer, layer.rotary.rotate_back(keys, position) @ factor.transpose(-1, -2)))
     return torch.stack(columns, dim=-3)
 
 
@@ -168,4 +173,20 @@ def _key_grams(
     for index in range(measure.length):
         position = measure.positions[..., index : index + 1].expand(*measure.positions.shape[:-1], queries.shape[-2])
         columns.append(gram(layer.rotary.rotate_back(queries, position)))
+    if layer.sinks is not None:
+        columns.append(torch.zeros_like(columns[0]))
     return torch.stack(columns, dim=-3)
+
+
+def _with_sink(
+    layer: AttentionLayer, values: Float[Tensor, "*batch heads n k"]
+) -> Float[Tensor, "*batch heads keys k"]:
+    """The values of all that is attended to."""
+    if layer.sinks is None:
+        return values
+    return torch.cat((values, layer.sinks.value[:, None, :].expand(*values.shape[:-2], 1, -1)), dim=-2)
+
+
+def _still_sink(layer: AttentionLayer, slopes: Float[Tensor, "*batch n k"]) -> Float[Tensor, "*batch keys k"]:
+    """The slopes of the logits of all that is attended to: a sink's is zero."""
+    return slopes if layer.sinks is None else functional.pad(slopes, (0, 0, 0, 1))

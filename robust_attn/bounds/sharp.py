@@ -22,21 +22,21 @@ def unified_upper(ball: BallSetting) -> Bound:
     """Lip <= |V| (sqrt(c) sqrt(1 + kappa^2) + a): c = mixing covers few tokens (c <= n) and many (c <= e^{2 kappa}).
 
     Row i of the key part has, in L2(P_i), the norm |V (I + |q_i|^2 C_i) V^T|^{1/2}; Jensen and the column sums of P do
-    the rest. With rotary positions the cross terms stay and sqrt(1 + kappa^2) becomes 1 + kappa.
+    the rest. With rotary positions or sinks the cross terms stay and sqrt(1 + kappa^2) becomes 1 + kappa.
     """
     pull = ball.key_reach
-    row = 1 + pull if ball.rotary else (1 + pull**2).sqrt()
+    row = (1 + pull**2).sqrt() if ball.even_slopes else 1 + pull
     constants = ball.mixing().sqrt() * row + ball.query_reach
     return _bound("sharp.unified", joined_heads(ball.norms, constants.log()), ball)
 
 
 def half_square_upper(ball: BallSetting) -> Bound:
-    """Lip <= |V| (sqrt(n) + a (1 + sqrt(n/2))), masked too; equal masses, no biases, no rotation."""
+    """Lip <= |V| (sqrt(n) + a (1 + sqrt(n/2))), masked too; equal masses, no biases, no rotation, no sinks."""
     name = "sharp.half_square"
     if not ball.uniform:
         return not_applicable(name, "it is stated for tokens of equal mass", Scope.GLOBAL)
-    if ball.norms.has_bias or ball.rotary:
-        return not_applicable(name, "it is stated without biases and rotary positions", Scope.GLOBAL)
+    if ball.norms.has_bias or not ball.even_slopes:
+        return not_applicable(name, "it is stated without biases, rotary positions and sinks", Scope.GLOBAL)
     n = ball.length
     constants = math.sqrt(n) + ball.query_reach * (1 + math.sqrt(n / 2))
     return _bound(name, joined_heads(ball.norms, constants.log()), ball)
@@ -64,12 +64,14 @@ def mean_field_log_constants(ball: BallSetting, *, length: float) -> Float[Tenso
     the averaging part P has Hilbert-Schmidt norm (E K^2)^{1/2} <= cosh k (Kantorovich's inequality);
     row i of the part that pulls has the norm |q_i| (E K_i^2 (t - E K_i t)^2)^{1/2} for some t = <u, x>, |t| <= R, and
     that mean is largest if K is its minimum or maximum and t = -R or R: R^2 (1 + (27/64) (e^{2k} + e^{-2k})) at most.
-    For masses of at least 1/n the two means are at most n and R^2 n/2 instead.
+    For masses of at least 1/n the two means are at most n and R^2 n/2 instead. A sink leaves K_i with a mean below 1:
+    then the second mean is at most R^2 e^{2k}.
     """
     kappa, half_log = ball.kappa, math.log(length) / 2
     averaging = _log_cosh(kappa).clamp_max(half_log)
     spread = 0.5 * torch.logaddexp(torch.zeros_like(kappa), math.log(27 / 32) + _log_cosh(2 * kappa))
-    pulling = ball.key_reach.log() + torch.minimum(spread, kappa).clamp_max(half_log - math.log(2) / 2)
+    spread = kappa if ball.sinks else torch.minimum(spread, kappa)
+    pulling = ball.key_reach.log() + spread.clamp_max(half_log - math.log(2) / 2)
     return torch.logaddexp(torch.logaddexp(averaging, ball.query_reach.log()), pulling)
 
 
@@ -157,7 +159,7 @@ def two_key_lower(A: Float[Tensor, "d d"], V: Float[Tensor, "out d"], *, radius:
     if length < 3 or A.shape[-1] < 2:
         return not_applicable(name, "it needs three tokens and two dimensions", Scope.GLOBAL, Side.LOWER)
     keys = two_keys(A, V, radius=radius, length=length)
-    angle, alpha = (torch.tensor(value, dtype=torch.float64) for value in (keys.angle, keys.alpha))
+    angle, alpha = (torch.tensor(value, dtype=torch.float64, device=A.device) for value in (keys.angle, keys.alpha))
     log_constant = float(_log_two_keys(A.double(), V.double(), keys, angle, alpha, radius=radius, length=length))
     return from_log_constant(name, log_constant, 1.0, Scope.GLOBAL, side=Side.LOWER)
 
@@ -165,13 +167,13 @@ def two_key_lower(A: Float[Tensor, "d d"], V: Float[Tensor, "out d"], *, radius:
 def two_keys(A: Float[Tensor, "d d"], V: Float[Tensor, "out d"], *, radius: float, length: int) -> TwoKeys:
     """The best configuration on a grid: q among singular vectors and eigenvectors, w the steepest of V beside v."""
     A, V = A.double(), V.double()
-    angle = torch.linspace(0, math.pi / 2, GRID + 1, dtype=torch.float64)[:-1, None]
-    alpha = torch.linspace(0, 1, GRID + 1, dtype=torch.float64)[None, 1:]
+    angle = torch.linspace(0, math.pi / 2, GRID + 1, dtype=torch.float64, device=A.device)[:-1, None]
+    alpha = torch.linspace(0, 1, GRID + 1, dtype=torch.float64, device=A.device)[None, 1:]
     found: list[tuple[float, TwoKeys]] = []
     for q in (*_directions(A), one_key_query(A)):
         q = q / q.norm().clamp_min(1e-300)  # noqa: PLW2901
         v = A @ q / (A @ q).norm().clamp_min(1e-300)
-        beside = torch.eye(len(v), dtype=torch.float64) - torch.outer(v, v)
+        beside = torch.eye(len(v), dtype=torch.float64, device=A.device) - torch.outer(v, v)
         w = torch.linalg.svd(V @ beside).Vh[0]
         keys = TwoKeys(q, v, beside @ w / (beside @ w).norm().clamp_min(1e-300), 1.0, 0.0)
         values = _log_two_keys(A, V, keys, angle, alpha, radius=radius, length=length)

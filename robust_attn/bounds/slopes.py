@@ -27,14 +27,14 @@ class Slopes:
     queries: Float[Tensor, "*batch rows"]
 
 
-def slopes_on(norms: HeadNorms, rotary: bool, at: Inflated, keys: Tensor) -> Slopes:
+def slopes_on(norms: HeadNorms, even_slopes: bool, at: Inflated, keys: Tensor) -> Slopes:
     """Rows of the derivative: |V (I + |g|^2 C) V^T|^{1/2} a head, joined by Cauchy-Schwarz; heads together; blocks.
 
     Heads together: |sum_h V_h E d_j|^2 costs per |d_j|^2 at most |[V_1 ... V_H]|^2 sum_h P, and |sum_h Cov(u, c)| at
     most (sum_h |Cov(u)|)^{1/2} times the root of the joint form of the keys.
     """
     pull = at.steepest * at.value_deviation
-    row_norm = norms.value[:, None] + pull if rotary else (norms.value[:, None] ** 2 + pull**2).sqrt()
+    row_norm = (norms.value[:, None] ** 2 + pull**2).sqrt() if even_slopes else norms.value[:, None] + pull
     joint = row_norm.sum(-2, keepdim=True) * row_norm
     return Slopes(
         columns=(joint[..., None] * at.ceiling).sum(-3),

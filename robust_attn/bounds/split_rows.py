@@ -41,9 +41,10 @@ class SplitRows:
     """One sample without padding. `value` spreads W_O v, `inner_value` v, `slope` the logits' slopes in x_i, `key` k.
 
     With g_i the slope of row i's logits in the attended point: `key_slope` is |g_i|, `unit_gram` holds the cosines
-    between heads, and `log_peak` log(e^{|g_i| R} / Z_i), Z_i = sum_j m_j e^{s_ij}: no point of the ball can draw more
-    per mass. `mean_slope` is the norm of the mean of the slopes in x_i. All are upper values; log P is known up to
-    `logit_error`, and the cosines up to `key_error` in the slopes.
+    between heads, and `log_peak` log(e^{|g_i| R + b_i} / Z_i), Z_i = sum_j m_j e^{s_ij}, b_i the largest bias by
+    position that the row sees: no point of the ball can draw more per mass. `mean_slope` is the norm of the mean of the
+    slopes in x_i. All are upper values; log P is known up to `logit_error`, and the cosines up to `key_error` in the
+    slopes.
     """
 
     masses: Float[Tensor, "n"]
@@ -109,10 +110,20 @@ def split_rows(layer: AttentionLayer, measure: TokenMeasure, *, support: float, 
         **spreads,
         key_slope=key_slope,
         unit_gram=unit_slopes @ unit_slopes.transpose(-1, -2),
-        log_peak=key_slope * support - logits.logsumexp(-1) + error.logit[:, None],
+        log_peak=key_slope * support
+        + _largest_bias(layer, measure, seen)
+        - logits.logsumexp(-1)
+        + error.logit[:, None],
         mean_slope=_mean_slope(layer, log_p, parts, error, sizes),
         key_error=error.key_slope,
     )
+
+
+def _largest_bias(layer: AttentionLayer, measure: TokenMeasure, seen: Tensor) -> Float[Tensor, "heads n"]:
+    """max_j b_ij over the atoms that row i sees."""
+    if layer.position_bias is None:
+        return torch.zeros(layer.heads, measure.length, dtype=torch.float64)
+    return torch.where(seen, layer.position_bias.between(measure.positions), -torch.inf).amax(-1)
 
 
 def _spreads(

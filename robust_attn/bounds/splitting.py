@@ -1,9 +1,10 @@
 """Certificates for any measure within a Wasserstein ball (docs/proofs/splitting.md): atoms may split into any masses.
 
 mu = sum_i m_i delta_{x_i} is given; nu is any probability measure on the ball of radius `support`, and pi any coupling
-of the two with E_pi|y - x|^2 <= eps^2, for example an optimal one where W2(mu, nu) <= eps. Under a causal mask or with
-rotary positions nu carries positions and pi keeps them. Every bound holds (E_pi |Gamma_nu(y) - Gamma_mu(x)|^2)^{1/2},
-and with it W2(F(mu), F(nu)) for F(mu) = (Gamma_mu)# mu. Other budgets do not say what a part of a token may do.
+of the two with E_pi|y - x|^2 <= eps^2, for example an optimal one where W2(mu, nu) <= eps. Under a causal mask, with
+rotary positions or biases by position nu carries positions and pi keeps them. Every bound holds
+(E_pi |Gamma_nu(y) - Gamma_mu(x)|^2)^{1/2}, and with it W2(F(mu), F(nu)) for F(mu) = (Gamma_mu)# mu. Other budgets do
+not say what a part of a token may do.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def split_mean_field(ball: BallSetting) -> Bound:
     """
     shared = float((ball.masses / (ball.visible @ ball.masses)).sum())
     pull = ball.key_reach
-    row = torch.log1p(pull) if ball.rotary else torch.log1p(pull**2) / 2
+    row = torch.log1p(pull**2) / 2 if ball.even_slopes else torch.log1p(pull)
     logs = torch.logaddexp(ball.kappa + math.log(shared) / 2 + row, ball.query_reach.log())
     if ball.mask is Mask.NONE:
         logs = torch.minimum(logs, mean_field_log_constants(ball, length=math.inf))
@@ -91,11 +92,14 @@ def hull_rows(
     """|Gamma_nu(y) - Gamma_mu(x_i)| at most, for every nu on the ball and every y.
 
     Gamma_nu(y) is the layer's offset and sum_h V_h z_h with every z_h in the ball, a mean of points of the ball. So is
-    Gamma_mu(x_i), and it is known up to the error of the layer's own evaluation.
+    Gamma_mu(x_i), and it is known up to the error of the layer's own evaluation. A sink draws its value towards itself.
     """
+    sink = (
+        0.0 if layer.sinks is None else float((layer.output.norm(dim=(-2, -1)) * layer.sinks.value.norm(dim=-1)).sum())
+    )
     found = (layer(measure) - layer.offset).norm(dim=-1) + (evaluation_error(layer, measure) if unit else 0.0)
-    mean = found.clamp_max(joint.reach * float(measure.radius))
-    return (joint.reach * support + mean) * MARGIN
+    mean = found.clamp_max(joint.reach * float(measure.radius) + sink)
+    return (joint.reach * support + sink + mean) * MARGIN
 
 
 def split_hull(hull: Float[Tensor, "n"], measure: TokenMeasure, budget: Wasserstein) -> Bound:
@@ -118,9 +122,10 @@ def split_local(
     """Taylor's theorem at mu, eps times `local_constant`: the key part of the derivative at mu, eps times a curvature,
     and the query part as a Lipschitz constant for pairs that move little and for those that move far.
 
-    Masked too; no rotary positions. Infinite where the curvature overflows: then it does not certify.
+    Masked too, with biases by position too; no rotary positions, no sinks. Infinite where the curvature overflows: then
+    it does not certify.
     """
-    if layer.rotary is not None:
+    if not layer.even_slopes:
         return not_applicable(LOCAL, "it needs slopes that are the same for every attended point", Scope.MEASURES)
     rows = split_rows(layer, measure, support=support, unit=unit)
     constant = local_constant(rows, norms, joint, hull, eps=budget.radius, support=support)

@@ -47,6 +47,9 @@ class Certificate:
     It fails with at most `failure_probability`, zero unless a Lanczos value entered: over the draw of that value's
     start, by `seed`, for a layer and tokens that were fixed before it. What rounding may have done is allowed for in
     every bound; where that is more than the rest of it, nothing is certified: not a number, and no bound.
+
+    That of a batch promises it of all its samples at once: it is that of the sample with the largest change, and not a
+    number if one of them is not. `samples` has the certificate of each; it is empty where one measure was given.
     """
 
     bound: str | None
@@ -54,13 +57,16 @@ class Certificate:
     failure_probability: float
     bounds: tuple[Bound, ...]
     seed: int | None = None
+    samples: tuple[Certificate, ...] = ()
 
     def named(self, name: str) -> Bound:
         """One of the bounds, by name."""
         return next(bound for bound in self.bounds if bound.name == name)
 
     def __repr__(self) -> str:
-        return f"Certificate(output_change={self.output_change:.6g}, bound={self.bound!r}, {len(self.bounds)} bounds)"
+        of = f", {len(self.samples)} samples" if self.samples else ""
+        known = f"output_change={self.output_change:.6g}, bound={self.bound!r}, {len(self.bounds)} bounds"
+        return f"Certificate({known}{of})"
 
     def _repr_html_(self) -> str:
         facts = {"the output changes by at most": self.output_change, "by": self.bound}
@@ -75,18 +81,18 @@ def certify(
     seed: int | None = None,
     deterministic: bool = False,
 ) -> Certificate:
-    """The certificate of one measure. `deterministic` leaves out what holds only with high probability.
+    """The certificate of one measure, or of a batch. `deterministic` leaves out what holds only with high probability.
 
     With `seed` a certificate is repeated; without, its start is drawn anew, so that nobody can have known it.
     """
     expect_measure(measure)
     expect_budget(budget)
-    batched = stack([measure])
+    batched = _as_batch(measure)
     estimate = None
     if not deterministic:
         weights = budget.weights(batched.to(torch.float64))
         estimate = local_lipschitz(layer, batched, weights=weights, seed=seed)
-    return certify_batch(layer, batched, budget, lipschitz=estimate)[0]
+    return _of(measure, certify_batch(layer, batched, budget, lipschitz=estimate))
 
 
 def certify_batch(
@@ -115,25 +121,44 @@ def certify_batch(
 
 def certify_measures(
     layer: AttentionLayer, measure: TokenMeasure, budget: Wasserstein, *, norms: HeadNorms | None = None
-) -> tuple[Certificate, ...]:
-    """Certificates of every sample against **any** measure within the budget's W2 distance: atoms may split freely.
+) -> Certificate:
+    """The certificate, as by `certify`, against **any** measure within the budget's W2 distance: atoms split freely.
 
     The measures stay in the budget's support, which must be given: without one a part of a token, light enough, goes
-    anywhere, and nothing holds. Deterministic. Far above `certify_batch` on pretrained layers, because slivers of mass
+    anywhere, and nothing holds. Deterministic. Far above `certify` on pretrained layers, because slivers of mass
     really are that strong.
     """
     expect_measure(measure)
     expect_budget(budget)
     if budget.support is None:
         raise UserError("Any measure within a W2 distance needs a support: Wasserstein(radius, support=...).")
-    layer, measure = layer.to(torch.float64), measure.to(torch.float64)
+    layer, batched = layer.to(torch.float64), _as_batch(measure).to(torch.float64)
     norms = head_norms(layer) if norms is None else norms
-    found = _measure_bounds(layer, norms, measure, budget, unit=UNIT)
+    found = _measure_bounds(layer, norms, batched, budget, unit=UNIT)
     exact = None
-    if _doubtful(layer, norms, measure):
-        exact = _measure_bounds(layer, head_norms(layer, unit=0.0), measure, budget, unit=0.0)
-    known = within_range(layer, measure, budget.radius, budget.support_radius(measure))
-    return _certificates(found, exact, known)
+    if _doubtful(layer, norms, batched):
+        exact = _measure_bounds(layer, head_norms(layer, unit=0.0), batched, budget, unit=0.0)
+    known = within_range(layer, batched, budget.radius, budget.support_radius(batched))
+    return _of(measure, _certificates(found, exact, known))
+
+
+def _as_batch(measure: TokenMeasure) -> TokenMeasure:
+    """One measure as a batch of one; a batch as it is."""
+    shape = measure.points.shape
+    if len(shape) not in (2, 3) or 0 in shape[:-1]:
+        raise ValueError(f"expected points [n, d] of a measure or [samples, n, d] of a batch, got {tuple(shape)}")
+    return stack([measure]) if len(shape) == 2 else measure
+
+
+def _of(measure: TokenMeasure, samples: tuple[Certificate, ...]) -> Certificate:
+    """What was asked for: the certificate of one measure, or that of all samples together.
+
+    Upper values of a batch hold together except with the probability stated, so no sample adds to that of another.
+    """
+    if measure.points.dim() == 2:
+        return samples[0]
+    worst = max(samples, key=lambda each: math.inf if math.isnan(each.output_change) else each.output_change)
+    return replace(worst, failure_probability=max(each.failure_probability for each in samples), samples=samples)
 
 
 def verdict(observed: float, rounding: float, certificate: Certificate) -> Verdict:

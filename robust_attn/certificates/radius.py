@@ -105,6 +105,8 @@ def certified_radius(
     `deterministic` leaves out what holds only with high probability; `seed` repeats one that was drawn (`certify`).
     """
     expect_measure(measure)
+    if measure.points.dim() != 2:
+        raise ValueError(f"expected points [n, d] of one measure, got {tuple(measure.points.shape)}")
     batched = stack([measure])
     estimate = None
     if not deterministic:

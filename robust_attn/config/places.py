@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +22,14 @@ from robust_attn.config.choices import choices
 from robust_attn.config.grammar import quoted
 from robust_attn.config.request import SWEEP_FILE
 from robust_attn.runs.folder import new_folder
-from robust_attn.runs.name import settings_hash
 from robust_attn.runs.sweep.job import SETTINGS, settings_folder
 from robust_attn.tasks.task import Task
+
+
+def settings_hash(settings: object) -> str:
+    """Eight digits, the same for the same nested plain values in any order and on every machine."""
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def hash_of(config: DictConfig) -> str:

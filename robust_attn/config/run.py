@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from robust_attn.settings import Settings, called, listed, required, setting, se
 from robust_attn.tasks.task import DTYPES, Task
 from robust_attn.types import LARGEST_SEED, FieldError, UserError
 
-DEVICES = ("auto", "cpu")
+DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 LARGEST_CERTIFICATE_SEED = 2**63 - 1
 GROUPS = ("task", "model", "data", "attack", "budget", "tracker")
 """The groups of which one choice each is made."""
@@ -51,7 +52,7 @@ class RunSettings(Settings):
     tokens: int = setting(32, "tokens per sample", least=1)
     samples: int = setting(4, "samples", least=1)
     seed: int = setting(0, "of everything random but certificates", least=0, most=LARGEST_SEED, whole=True)
-    device: str = setting("auto", "where a model runs", words=DEVICES)
+    device: str = setting("auto", "where a model runs", form="auto, cpu, cuda, cuda:NUMBER or mps")
     dtype: str = setting("float64", "precision of the model", words=DTYPES)
     tolerance: float | None = setting(None, "short for task.tolerance of task=certify", above=0)
     fail_if: tuple[str, ...] | str | None = setting(
@@ -61,6 +62,10 @@ class RunSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not DEVICE.fullmatch(self.device):
+            raise FieldError("device", f"must be auto, cpu, cuda, cuda:NUMBER or mps, got {self.device!r}.")
+        if self.device == "mps" and self.dtype == "float64":
+            raise UserError("device=mps has no float64: take dtype=float32 (certificates are in float64, on the CPU).")
         task = called(type(self.task))
         allowed = self.task.dtypes
         if self.dtype not in allowed:

@@ -30,6 +30,12 @@ def digits(samples: int, shape: tuple[int, int, int]) -> Float[Tensor, "samples 
     return chosen.expand(-1, channels, -1, -1).contiguous()
 
 
+def digit_labels(samples: int) -> list[int]:
+    """What the same digits show."""
+    _, labels = digit_images()
+    return [int(labels[-HELD_OUT:][index]) for index in _spread(samples, HELD_OUT, "held-out digits")]
+
+
 @dataclass(frozen=True)
 class Picture:
     """A file with an image, its number among those of its folder, and its label: the sub-folder that it is in."""

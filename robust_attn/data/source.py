@@ -110,13 +110,11 @@ def text_rows(source: Prose | TextFile | HubText | Rows, samples: int) -> list[R
 
 def read_row(row: Row, model: AttentionModel, *, tokens: int, special_tokens: bool = True) -> TokenRow:
     """At most so many tokens of a row, special ones among them; its label is the model's class where it names one."""
-    try:
-        ids, ends = model.encode(row.text), ends_of(model.tokenizer, row.text) if special_tokens else Ends()
-        kept = ends.around(ids, tokens)
-    except UserError as error:
-        raise UserError(f"row {row.index}: {error}") from error
+    ids = model.encode(row.text)
     if not ids:
-        raise UserError(f"row {row.index}: the text has no tokens")
+        raise UserError(f"row {row.index} has no tokens: {row.text!r:.40}")
+    ends = ends_of(model.tokenizer, row.text) if special_tokens else Ends()
+    kept = ends.around(ids, tokens)
     label = class_of(row.label, model.class_names)
     return TokenRow(row.index, row.text, label, tuple(kept), len(ids) + ends.count - len(kept))
 
@@ -213,7 +211,9 @@ def _synthetic(
     measures = {}
     for index in layers:
         generator.set_state(start)
-        measures[index] = TokenMeasure.uniform(_points(source, model, index, (samples, tokens), generator))
+        measures[index] = TokenMeasure.uniform(
+            _points(source, model, index, (samples, tokens), generator).to(model.device)
+        )
     return measures
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from robust_attn.models.build import image_processor_in, pretrained_module, random_module, tokenizer_from, tokenizer_in
 from robust_attn.models.catalog import ANY, CATALOG, spec_of
+from robust_attn.models.devices import device_named
 from robust_attn.models.generic.as_found import evaluating, in_float64
 from robust_attn.models.model import AttentionModel
 from robust_attn.models.reading import CHECK_SAMPLES, Reading, body_of
@@ -30,8 +31,11 @@ def load_model(
     dtype: torch.dtype = torch.float64,
     seed: int = 0,
     sizes: Mapping[str, Any] | None = None,
+    device: str = "cpu",
 ) -> AttentionModel:
-    """A model of the catalog, or of a folder, in evaluation mode on the CPU, its weights rounded to `dtype`.
+    """A model of the catalog, or of a folder, in evaluation mode, its weights rounded to `dtype`.
+
+    It is checked on the CPU and then goes to the `device` (auto, cpu, cuda, cuda:N or mps).
 
     `name` may be a folder: type, tokenizer and head are found there, as with the name auto and the folder as weights.
     `weights` is auto, random, pretrained or a folder; `.origin` says what it came to. `tokenizer` is a folder to take
@@ -39,6 +43,7 @@ def load_model(
     for random weights. The global random state is left as it was.
     """
     expect_name(name)
+    place = device_named(device)
     if name not in CATALOG and Path(name).expanduser().is_dir():
         name, weights = ANY, _only(weights, name)
     spec = spec_of(name)
@@ -56,7 +61,7 @@ def load_model(
         module = pretrained_module(resolved.folder, dtype=dtype, spec=spec)
     if tokenizer is None:
         own = None if resolved.folder is None else tokenizer_in(resolved.folder)
-        model = checked_model(name, resolved.origin, module, tokenizer=own)
+        model = checked_model(name, resolved.origin, module, tokenizer=own).on(place)
         if not model.takes_images or resolved.folder is None:
             return model
         return replace(model, image_processor=image_processor_in(resolved.folder))
@@ -64,7 +69,7 @@ def load_model(
     model = checked_model(name, read_by, module, tokenizer=given)
     if model.takes_images:
         raise UserError(f"{name} reads images, so it takes no tokenizer")
-    return model
+    return model.on(place)
 
 
 def _only(weights: str, folder: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -48,6 +48,16 @@ class AttentionModel:
 
     def __repr__(self) -> str:
         return f"AttentionModel({self.name!r}, {self.origin.label}, {self.layers} attention layers)"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.module.parameters()).device
+
+    def on(self, device: torch.device) -> AttentionModel:
+        """The same model on another device; the module itself goes there."""
+        attached = tuple(replace(each, weights=each.weights.on(device)) for each in self.attached)
+        return replace(self, module=self.module.to(device), attached=attached)
 
     @property
     def layers(self) -> int:
@@ -158,7 +168,7 @@ class AttentionModel:
         return self.attached[index]
 
     def _checked(self, batch: Tensor) -> Tensor:
-        device = next(self.module.parameters()).device
+        device = self.device
         if self.image_shape is not None:
             if tuple(batch.shape[1:]) != self.image_shape or not batch.is_floating_point():
                 raise UserError(f"{self.name} reads images of shape {self.image_shape}, got {tuple(batch.shape[1:])}")

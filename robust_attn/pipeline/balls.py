@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,18 +130,13 @@ def lower_configurations(matrix: Matrix, *, radius: float, length: int) -> tuple
     """The configurations of the paper, of one key and of two keys (docs/proofs/lower.md)."""
     A = torch.tensor(matrix, dtype=torch.float64)
     V = torch.eye(len(A), dtype=torch.float64)
-    found = []
-    bound = paper.discrete_lower(A, radius=radius, length=length)
-    if bound.applies:
-        found.append(Configuration("paper", paper.adversarial_tokens(A, radius=radius, length=length), bound))
-    bound = sharp.one_key_lower(A, radius=radius, length=length)
-    if bound.applies:
-        found.append(Configuration("one_key", sharp.one_key_tokens(A, radius=radius, length=length), bound))
-    bound = sharp.two_key_lower(A, V, radius=radius, length=length)
-    if bound.applies:
-        keys = sharp.two_keys(A, V, radius=radius, length=length)
-        found.append(Configuration("two_key", keys.tokens(radius=radius, length=length), bound))
-    return tuple(found)
+    size: dict[str, Any] = {"radius": radius, "length": length}
+    known: tuple[tuple[str, Bound, Callable[[], Tensor]], ...] = (
+        ("paper", paper.discrete_lower(A, **size), lambda: paper.adversarial_tokens(A, **size)),
+        ("one_key", sharp.one_key_lower(A, **size), lambda: sharp.one_key_tokens(A, **size)),
+        ("two_key", sharp.two_key_lower(A, V, **size), lambda: sharp.two_keys(A, V, **size).tokens(**size)),
+    )
+    return tuple(Configuration(name, tokens(), bound) for name, bound, tokens in known if bound.applies)
 
 
 def attained(layer: AttentionLayer, points: Float[Tensor, "n d"]) -> float:

@@ -16,19 +16,9 @@ from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificates.layer import Certificate, certify_batch, certify_measures, verdict
 from robust_attn.certificates.radius import certified_radii
+from robust_attn.pipeline import parts
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, generator_for, layer_estimate
 from robust_attn.pipeline.motion import motion_parts
-from robust_attn.pipeline.parts import (
-    bound_parts,
-    budget_part,
-    certified_part,
-    constant_part,
-    history_part,
-    norms_part,
-    observed_part,
-    radius_part,
-    ratio,
-)
 from robust_attn.records.kinds import AttackRecord, CertifyRecord, TightnessRecord
 from robust_attn.records.parts import Hygiene, Observed
 from robust_attn.spectral.lanczos import LipschitzEstimate
@@ -48,7 +38,7 @@ def check_fields(
     result: AttackResult | None = None,
 ) -> dict[str, Any]:
     """What every check of a layer says. Without an attack the verdict speaks of the certificate alone."""
-    observed = Observed() if result is None else observed_part(result.observation, sample)
+    observed = Observed() if result is None else parts.observed_part(result.observation, sample)
     change, rounding = observed.output_change or 0.0, observed.rounding or 0.0
     if result is not None and observed.output_change is None:
         change = math.nan
@@ -58,14 +48,14 @@ def check_fields(
         **job.subject.heading(sample, job.inputs.length),
         "copies": copies,
         "attack": result.attack if result else "none",
-        "budget": budget_part(budget, support),
+        "budget": parts.budget_part(budget, support),
         "observed": observed,
-        "lipschitz": constant_part(lipschitz, sample),
-        "bounds": bound_parts(certificate.bounds),
-        "certified": certified_part(certificate, copies=copies),
-        "tightness": ratio(observed.output_change, certificate.output_change),
+        "lipschitz": parts.constant_part(lipschitz, sample),
+        "bounds": parts.bound_parts(certificate.bounds),
+        "certified": parts.certified_part(certificate, copies=copies),
+        "tightness": parts.ratio(observed.output_change, certificate.output_change),
         "verdict": verdict(change, rounding, certificate),
-        "convergence": history_part(result, sample),
+        "convergence": parts.history_part(result, sample),
     }
 
 
@@ -122,8 +112,8 @@ def certify_records(
         for sample, (certificate, radius) in enumerate(zip(certificates, radii, strict=True)):
             yield CertifyRecord(
                 **check_fields(part, sample, budget, certificate, lipschitz=estimate),
-                norms=norms_part(BallSetting.around(layer, norms, inputs.sample(sample), budget)),
-                certified_radius=radius_part(radius),
+                norms=parts.norms_part(BallSetting.around(layer, norms, inputs.sample(sample), budget)),
+                certified_radius=parts.radius_part(radius),
             )
 
 
@@ -154,7 +144,7 @@ def _certificates(
     budget = result.budget
     certificates = certify_batch(job.layer, result.observation.base, budget, lipschitz=estimate)
     if any_measure and isinstance(budget, Wasserstein):
-        return tuple(map(either, certificates, certify_measures(job.layer, job.inputs, budget)))
+        return tuple(map(either, certificates, certify_measures(job.layer, job.inputs, budget).samples))
     return certificates
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from jaxtyping import Float
+from torch import Tensor
+
+from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, layer_estimate
 from robust_attn.pipeline.parts import constant_part
-from robust_attn.pipeline.released import released_estimate
 from robust_attn.records.kinds import ConstantRecord
 
 
@@ -27,6 +30,17 @@ def constant_records(job: LayerJob, options: CertificateOptions, radius: float |
             lipschitz=constant_part(estimate, sample),
             released=float(released[sample]),
         )
+
+
+def released_estimate(layer: AttentionLayer, measure: TokenMeasure) -> Float[Tensor, "*batch"]:
+    """sqrt(|D_X^T f(X)|), Frobenius norms, one number per sample.
+
+    It is the fixed point, reached in one step, of a power iteration that takes element [0] of `torch.func.jvp`, the
+    value f(X), where the tangent D_X f v is element [1] (vcastin/how-smooth-is-attention, commit 60da456). A multiple
+    c f gives c times the value, as for |D_X f|; unlike |D_X f| it changes when a constant is added to f.
+    """
+    jacobian = layer.linearize(measure)
+    return jacobian.vjp(jacobian.value).flatten(-2).norm(dim=-1).sqrt()
 
 
 def masked(job: LayerJob, mask: str) -> LayerJob:

@@ -30,6 +30,7 @@ def loaded(work: Work) -> AttentionModel:
         dtype=getattr(torch, settings.dtype),
         seed=settings.seed,
         sizes=settings.model.sizes,
+        device=settings.device,
     )
     origin = model.origin
     desk.origin(origin.label, origin.sha256, origin.note)
@@ -94,13 +95,18 @@ def _groups(
     groups = read_groups(source, model, layers=layers, tokens=length, samples=samples, generator=generator, shown=shown)
     for group in groups:
         work.desk.inputs(_length(group, length), _spelled(group))
-    cut = [origin.cut for group in groups for origin in group.origins if origin.cut is not None]
-    if cut:
-        work.desk.tell(
-            f"{sum(map(bool, cut))} of {len(cut)} rows have more than {length} tokens and were cut at their end; the "
-            "others keep their own lengths, and nothing is padded"
-        )
+    if any(origin.cut is not None for group in groups for origin in group.origins):
+        work.desk.tell(_said_of_rows(groups, length))
     return groups
+
+
+def _said_of_rows(groups: Sequence[LayerInputs], most: int) -> str:
+    """How long the rows are, and what was done to fit them in."""
+    origins = [origin for group in groups for origin in group.origins]
+    lengths = sorted(_length(group, most) for group in groups)
+    cut = sum(bool(origin.cut) for origin in origins)
+    fate = f"{cut} of them cut at their end to keep to tokens={most}" if cut else f"none longer than tokens={most}"
+    return f"{len(origins)} rows of {lengths[0]} to {lengths[-1]} tokens, {fate}; nothing is padded"
 
 
 def _length(group: LayerInputs, asked: int) -> int:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from robust_attn.attacks.baseline import NoAttack
 from robust_attn.budget import Frobenius
+from robust_attn.data.rows import Origin
 from robust_attn.models import AttentionModel
 from robust_attn.pipeline.flips import FlipOptions
 from robust_attn.pipeline.jobs import CertificateOptions
@@ -120,4 +121,4 @@ def _record(
         raise UserError(f"{model.name} reads images: use task=predict with data=digits or data=images.")
     batch = ids_of(classifier, text)
     victim = Victim.of(classifier, classifier.measure(batch))
-    return task.prediction(victim, Reading(batch), options, seed=seed)
+    return task.prediction(victim, Reading(batch, Origin(0)), options, seed=seed)

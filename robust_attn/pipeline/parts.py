@@ -47,20 +47,7 @@ def constant_part(estimate: LipschitzEstimate | None, sample: int) -> Constant:
 
 def bound_parts(bounds: Sequence[Bound]) -> tuple[BoundPart, ...]:
     """Bounds in their order."""
-    return tuple(
-        BoundPart(
-            name=bound.name,
-            side=bound.side,
-            log10=bound.log10,
-            output_change=bound.output_change,
-            scope=bound.scope,
-            applies=bound.applies,
-            why_not=bound.why_not,
-            failure_probability=bound.failure_probability,
-            comparator=bound.comparator,
-        )
-        for bound in bounds
-    )
+    return tuple(map(BoundPart.of, bounds))
 
 
 def certified_part(certificate: Certificate, *, copies: int = 1) -> Certified:
@@ -81,15 +68,7 @@ def _covered(certificate: Certificate, copies: int) -> Covers:
 
 def radius_part(found: CertifiedRadius | None) -> RadiusPart | None:
     """A certified radius; None where none was asked for."""
-    if found is None:
-        return None
-    return RadiusPart(
-        tolerance=found.tolerance,
-        radius=found.radius,
-        bound=found.bound,
-        unbounded=found.unbounded,
-        failure_probability=found.failure_probability,
-    )
+    return None if found is None else RadiusPart.of(found)
 
 
 def norms_part(ball: BallSetting) -> Norms:

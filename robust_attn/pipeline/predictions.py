@@ -12,6 +12,7 @@ import torch
 from robust_attn.attacks.attack import Attack, AttackResult
 from robust_attn.budget import Budget
 from robust_attn.certificates.layer import certify_batch
+from robust_attn.data.rows import Origin
 from robust_attn.models.selfcheck import relative_difference
 from robust_attn.observation import observe
 from robust_attn.pipeline.checks import check_fields
@@ -38,7 +39,7 @@ class LayerAt:
     """One layer while one sample is read."""
 
     layer: int
-    sample: int
+    origin: Origin
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ class ThroughModel:
         for sample, reading in enumerate(readings(batch) if isinstance(batch, torch.Tensor) else batch):
             victim = Victim.of(classifier, classifier.measure(reading.batch))
             found = victim.strongest(self.attack, self.budget, generator_for(seed, "through", sample))
-            yield self.prediction(victim, reading, options, seed=seed, sample=sample, attacked=found)
+            yield self.prediction(victim, reading, options, seed=seed, attacked=found)
             if layers:
-                yield from self._layers(victim, found, layers, options, sample)
+                yield from self._layers(victim, found, layers, options, reading.origin)
 
     def prediction(
         self,
@@ -78,19 +79,18 @@ class ThroughModel:
         options: CertificateOptions,
         *,
         seed: int,
-        sample: int = 0,
         attacked: Perturbed | None = None,
     ) -> PredictionRecord:
         """What is proved, then the nearest flips, which begin where the proof is weakest; `attacked` is told beside."""
         begin, rows = time.perf_counter(), typed_rows(victim, reading.ids)
-        generator = generator_for(seed, "smoothing", sample)
+        generator = generator_for(seed, "smoothing", reading.origin.sample)
         proved = promised(
             victim.classifier, victim.base, rows,
             budget=self.budget, asked=self.promises, options=options, generator=generator,
         )  # fmt: skip
-        flips = self._flips(victim, reading, proved, seed, sample)
+        flips = self._flips(victim, reading, proved, seed)
         return PredictionRecord(
-            **subject_of(victim).heading(sample, victim.base.length),
+            **subject_of(victim, origin=reading.origin).heading(0, victim.base.length),
             **_input_fields(victim, reading),
             budget=budget_part(self.budget),
             attack=self.attack.name,
@@ -107,8 +107,9 @@ class ThroughModel:
             seconds=time.perf_counter() - begin,
         )
 
-    def _flips(self, victim: Victim, reading: Reading, proved: Promised, seed: int, sample: int) -> Flips:
+    def _flips(self, victim: Victim, reading: Reading, proved: Promised, seed: int) -> Flips:
         """By every way asked for, and by the attack itself."""
+        sample = reading.origin.sample
         splits = self.attack.moving is not None
         named = ("move", "split") if splits else ("move",) if self.attack.name == "move" else ()
         ways = tuple(dict.fromkeys((*self.flips.which, *named)))
@@ -124,11 +125,11 @@ class ThroughModel:
         return replace(found, radii={**found.radii, self.attack.name: flip.radius}, search=search)
 
     def _layers(
-        self, victim: Victim, found: Perturbed, layers: Sequence[int], options: CertificateOptions, sample: int
+        self, victim: Victim, found: Perturbed, layers: Sequence[int], options: CertificateOptions, origin: Origin
     ) -> Iterator[Record]:
         traces = victim.classifier.trace(found.base), victim.classifier.trace(found.measure)
         for layer in layers:
-            yield self._layer(victim, found, traces, LayerAt(layer, sample), options)
+            yield self._layer(victim, found, traces, LayerAt(layer, origin), options)
 
     def _layer(
         self, victim: Victim, found: Perturbed, traces: tuple[Trace, Trace], at: LayerAt, options: CertificateOptions
@@ -143,24 +144,24 @@ class ThroughModel:
         agreement = relative_difference(layer(after), perturbed.outputs[index])
         if not agreement <= max(AGREEMENT, torch.finfo(layer.dtype).eps ** 0.5):
             raise UserError(f"layer {index} alone differs from the model's own pass by {agreement:.1e} relative.")
-        job = LayerJob(subject_of(victim, index), layer, before)
+        job = LayerJob(subject_of(victim, index, at.origin), layer, before)
         weights = arrived.weights(before)
         estimate = None if options.deterministic else layer_estimate(job, weights, options, split=False)
         (certificate,) = certify_batch(layer, before, arrived, lipschitz=estimate)
         result = AttackResult(self.attack.name, 1, observation, (), 0, arrived)
         fields = check_fields(job, 0, arrived, certificate, lipschitz=estimate, result=result)
         return LayerRecord(
-            **fields | {"sample": at.sample, "tokens": victim.base.length, "copies": _copies(found)},
+            **fields | {"tokens": victim.base.length, "copies": _copies(found)},
             agreement=agreement,
             smallest_mass=float(found.base.masses.min()),
             input_budget=budget_part(self.budget),
         )
 
 
-def subject_of(victim: Victim, layer: int | None = None) -> Subject:
-    """The classifier as a whole, or one of its layers."""
+def subject_of(victim: Victim, layer: int | None = None, origin: Origin | None = None) -> Subject:
+    """The classifier as a whole, or one of its layers; while it reads one sample, where that is told."""
     model = victim.classifier.model
-    return Subject(model.name, model.origin.label, layer)
+    return Subject(model.name, model.origin.label, layer, origins=() if origin is None else (origin,))
 
 
 def _input_fields(victim: Victim, reading: Reading) -> dict[str, Any]:
@@ -170,8 +171,6 @@ def _input_fields(victim: Victim, reading: Reading) -> dict[str, Any]:
         None if ids is None or tokenizer is None else tuple(str(tokenizer.decode([each])) for each in ids.tolist())
     )
     return {
-        "row": reading.row,
-        "label": reading.label,
         "predicted": victim.label,
         "margin": -victim.unperturbed().margin,
         "text": None if ids is None or tokenizer is None else str(tokenizer.decode(ids.tolist())),

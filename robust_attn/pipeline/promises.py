@@ -30,6 +30,9 @@ MOVES_TOKENS = frozenset({"split", "typed"})
 """Ways to flip that do more than move tokens: no certified radius speaks of them."""
 
 
+NOT_CONFIRMED = "no radius could be confirmed: more samples may help (task.sketch)"
+
+
 @dataclass(frozen=True)
 class PromiseOptions:
     """Which radii are computed, from how many Gaussian samples; smoothing where it is given."""
@@ -94,6 +97,7 @@ def promised(
         seed=None if options.deterministic or not asked.own else options.seed,
         words=len(rows) if "one_word" in asked.which else None,
         shares=found.shares("one_word"),
+        why_not=NOT_CONFIRMED if any(found.radii[name] is None for name in asked.own) else None,
     )
     return Promised(
         radii={**radii, **smooth},

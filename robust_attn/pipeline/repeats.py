@@ -115,7 +115,7 @@ def _layer_fields(victim: Victim, clean: Trace, typed: Trace, index: int) -> dic
     leaves = uniform_distance(clean.outputs[index][0], typed.outputs[index][0])
     farthest = max(float(before.radius), float(after.radius))
     support = farthest if layer.input_radius is None else max(farthest, layer.input_radius)
-    (certificate,) = certify_measures(layer, before, Wasserstein(arrives, support))
+    certificate = certify_measures(layer, before, Wasserstein(arrives, support))
     rounding = float(evaluation_error(layer, before) + evaluation_error(layer, after))
     return {
         "typed": Distances(w2_input=arrives, w2_output=leaves),

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from robust_attn.attacks.attack import Attack
 from robust_attn.pipeline.layers import chosen_layers, loaded
 from robust_attn.through.classifier import Classifier, classifier_of
-from robust_attn.through.inputs import batch_of
-from robust_attn.through.readings import Reading, readings
+from robust_attn.through.readings import Reading, readings_of
 from robust_attn.work import Work, told_as
 
 
@@ -31,6 +30,11 @@ def read(work: Work) -> Whole:
     classifier = classifier_of(model)
     with told_as("attack"):
         attack: Attack = settings.attack.made()
-    batch = batch_of(settings.data.made(), classifier, tokens=settings.tokens, samples=settings.samples)
+    readings = readings_of(settings.data.made(), classifier, tokens=settings.tokens, samples=settings.samples)
+    cut = sum(bool(reading.origin.cut) for reading in readings)
+    if cut:
+        work.desk.tell(
+            f"{cut} of {len(readings)} rows have more than {settings.tokens} tokens and were cut at their end"
+        )
     work.desk.begin(settings.task.name, samples=settings.samples)
-    return Whole(classifier, readings(batch), attack, layers)
+    return Whole(classifier, readings, attack, layers)

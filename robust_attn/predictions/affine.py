@@ -217,22 +217,3 @@ class PrependZero(AffineOperation):
     def linear(self, tangent: Tensor) -> Tensor:
         """[n, d] -> [n + 1, d]."""
         return torch.cat([torch.zeros_like(tangent[..., :1, :]), tangent], dim=-2)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Rivals(AffineOperation):
-    """Logits -> margins of one class: its logit minus each of the others, in their order; no matrix is made."""
-
-    label: int
-
-    def linear(self, tangent: Tensor) -> Tensor:
-        """l_label - l_k for all other k."""
-        return tangent[..., self.label, None] - self._others(tangent)
-
-    def absolute(self, half: Tensor) -> Tensor:
-        """Both added."""
-        return half[..., self.label, None] + self._others(half)
-
-    def _others(self, logits: Tensor) -> Tensor:
-        return torch.cat([logits[..., : self.label], logits[..., self.label + 1 :]], dim=-1)

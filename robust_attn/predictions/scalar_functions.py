@@ -61,13 +61,27 @@ class ScalarFunction(ABC):
 
 @dataclass(frozen=True)
 class _Smooth(ScalarFunction):
-    """Fourth derivatives by their global supremum."""
+    """Fourth and fifth derivatives on intervals by their values at the centre, and global suprema of three orders."""
 
     fourth_supremum: float
+    fifth_supremum: float
+    sixth_supremum: float
 
-    def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:  # noqa: ARG002
-        """The supremum."""
-        return torch.full_like(u, self.fourth_supremum)
+    @abstractmethod
+    def fourth(self, u: Tensor) -> Tensor:
+        """phi''''(u)."""
+
+    @abstractmethod
+    def fifth(self, u: Tensor) -> Tensor:
+        """phi'''''(u)."""
+
+    def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """|value at the centre| + sup |fifth derivative| reach, or the supremum where that is less."""
+        return (self.fourth(u).abs() + self.fifth_supremum * reach).clamp(max=self.fourth_supremum)
+
+    def fifth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """At least |phi'''''| on [u - reach, u + reach], likewise."""
+        return (self.fifth(u).abs() + self.sixth_supremum * reach).clamp(max=self.fifth_supremum)
 
 
 @final
@@ -78,12 +92,7 @@ class Gelu(_Smooth):
     least: ClassVar[float] = -0.17
     fourth_supremum: float = 1.596
     fifth_supremum: float = 2.85
-
-    def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
-        """|value at the centre| + sup |fifth derivative| reach; the value is (-u^4 + 7 u^2 - 4) n(u)."""
-        square = u.square()
-        centre = ((7 - square) * square - 4).abs() * _density(u)
-        return (centre + self.fifth_supremum * reach).clamp(max=self.fourth_supremum)
+    sixth_supremum: float = 7.19
 
     def value(self, u: Tensor) -> Tensor:
         """u Phi(u)."""
@@ -101,6 +110,16 @@ class Gelu(_Smooth):
         """(u^3 - 4 u) n(u)."""
         return (u.square() - 4) * u * _density(u)
 
+    def fourth(self, u: Tensor) -> Tensor:
+        """(-u^4 + 7 u^2 - 4) n(u)."""
+        square = u.square()
+        return ((7 - square) * square - 4) * _density(u)
+
+    def fifth(self, u: Tensor) -> Tensor:
+        """(u^5 - 11 u^3 + 18 u) n(u)."""
+        square = u.square()
+        return ((square - 11) * square + 18) * u * _density(u)
+
 
 def _density(u: Tensor) -> Tensor:
     return torch.exp(-u.square() / 2) / math.sqrt(2 * math.pi)
@@ -112,6 +131,8 @@ class Tanh(_Smooth):
     """tanh."""
 
     fourth_supremum: float = 4.086
+    fifth_supremum: float = 16.0
+    sixth_supremum: float = 52.3
 
     def value(self, u: Tensor) -> Tensor:
         """t = tanh u."""
@@ -131,6 +152,17 @@ class Tanh(_Smooth):
         square = torch.tanh(u).square()
         return -2 * (1 - square) * (1 - 3 * square)
 
+    def fourth(self, u: Tensor) -> Tensor:
+        """8 t (1 - t^2) (2 - 3 t^2)."""
+        t = torch.tanh(u)
+        square = t.square()
+        return 8 * t * (1 - square) * (2 - 3 * square)
+
+    def fifth(self, u: Tensor) -> Tensor:
+        """8 (1 - t^2) (2 - 15 t^2 + 15 t^4)."""
+        square = torch.tanh(u).square()
+        return 8 * (1 - square) * (2 - 15 * square * (1 - square))
+
 
 @final
 @dataclass(frozen=True)
@@ -139,6 +171,8 @@ class TanhGelu(_Smooth):
 
     least: ClassVar[float] = -0.1701
     fourth_supremum: float = 1.61
+    fifth_supremum: float = 2.87
+    sixth_supremum: float = 7.35
 
     def value(self, u: Tensor) -> Tensor:
         """As torch computes it."""
@@ -159,14 +193,27 @@ class TanhGelu(_Smooth):
         t = _tanh_of_cubic(u)
         return 1.5 * t[2] + u * t[3] / 2
 
+    def fourth(self, u: Tensor) -> Tensor:
+        """2 t''' + u t'''' / 2."""
+        t = _tanh_of_cubic(u)
+        return 2 * t[3] + u * t[4] / 2
 
-def _tanh_of_cubic(u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """tanh(w(u)) and its three derivatives (Faa di Bruno)."""
+    def fifth(self, u: Tensor) -> Tensor:
+        """5 t'''' / 2 + u t''''' / 2."""
+        t = _tanh_of_cubic(u)
+        return 2.5 * t[4] + u * t[5] / 2
+
+
+def _tanh_of_cubic(u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """tanh(w(u)) and its five derivatives (Faa di Bruno)."""
     c, a = math.sqrt(2 / math.pi), 0.044715
     w, w1, w2, w3 = c * (u + a * u**3), c * (1 + 3 * a * u.square()), 6 * c * a * u, 6 * c * a
     outer = Tanh()
-    t1, t2, t3 = outer.first(w), outer.second(w), outer.third(w)
-    return outer.value(w), t1 * w1, t2 * w1.square() + t1 * w2, t3 * w1**3 + 3 * t2 * w1 * w2 + t1 * w3
+    t1, t2, t3, t4, t5 = outer.first(w), outer.second(w), outer.third(w), outer.fourth(w), outer.fifth(w)
+    third = t3 * w1**3 + 3 * t2 * w1 * w2 + t1 * w3
+    fourth = t4 * w1**4 + 6 * t3 * w1.square() * w2 + t2 * (3 * w2.square() + 4 * w1 * w3)
+    fifth = t5 * w1**5 + 10 * t4 * w1**3 * w2 + t3 * (15 * w1 * w2.square() + 10 * w1.square() * w3)
+    return outer.value(w), t1 * w1, t2 * w1.square() + t1 * w2, third, fourth, fifth + 10 * t2 * w2 * w3
 
 
 @final
@@ -176,6 +223,8 @@ class Silu(_Smooth):
 
     least: ClassVar[float] = -0.2785
     fourth_supremum: float = 0.51
+    fifth_supremum: float = 0.66
+    sixth_supremum: float = 1.5
 
     def value(self, u: Tensor) -> Tensor:
         """u sigmoid(u)."""
@@ -195,6 +244,16 @@ class Silu(_Smooth):
         """3 t'' / 8 + u t''' / 16."""
         half = Tanh()
         return 3 * half.second(u / 2) / 8 + u * half.third(u / 2) / 16
+
+    def fourth(self, u: Tensor) -> Tensor:
+        """t''' / 4 + u t'''' / 32."""
+        half = Tanh()
+        return half.third(u / 2) / 4 + u * half.fourth(u / 2) / 32
+
+    def fifth(self, u: Tensor) -> Tensor:
+        """5 t'''' / 32 + u t''''' / 64."""
+        half = Tanh()
+        return 5 * half.fourth(u / 2) / 32 + u * half.fifth(u / 2) / 64
 
 
 @final

@@ -44,6 +44,11 @@ class Entry:
         for entry in fields(self):
             object.__setattr__(self, entry.name, known(getattr(self, entry.name)))
 
+    @classmethod
+    def of(cls: type[Kind], source: object) -> Kind:
+        """With what `source` has under the names of the fields."""
+        return cls(**{entry.name: getattr(source, entry.name) for entry in fields(cls)})
+
     def to_json(self) -> Json:
         """Plain values, in the order of the fields."""
         return {entry.name: plain(getattr(self, entry.name)) for entry in fields(self)}

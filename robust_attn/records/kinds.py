@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from robust_attn.records.entry import Entry, Json, NotARecordError, fact
 from robust_attn.records.parts import (
@@ -30,6 +30,7 @@ from robust_attn.records.parts import (
 from robust_attn.types import Verdict
 
 SCHEMA = 2
+SomeRecord = TypeVar("SomeRecord", bound="Record")
 KINDS: dict[str, type[Record]] = {}
 """Every kind by its name; a class that is derived from Record and has a kind is one of them."""
 
@@ -78,6 +79,11 @@ class Record(Entry):
     def unknown_constant(self) -> bool:
         """Whether the record is about a constant that turned out not to be a number."""
         return False
+
+
+def of_kind(records: Iterable[Record], *kinds: type[SomeRecord]) -> list[SomeRecord]:
+    """Those of the records that are of one of these kinds."""
+    return [record for record in records if isinstance(record, kinds)]
 
 
 def record_from(values: object) -> Record:
@@ -228,8 +234,6 @@ class PredictionRecord(Record):
     """The prediction of a whole classifier for one input."""
 
     kind: ClassVar[str] = "prediction"
-    row: int | None = fact("number of the row in the data, from 0", None)
-    label: int | None = fact("the label that the data give", None)
     predicted: int = fact("the class that the model gives to the clean input")
     margin: float | None = fact("logit of that class minus the largest other one", None)
     budget: BudgetPart = fact("the norm of all radii, and the radius of the attack")

@@ -73,6 +73,11 @@ class Certified(Entry):
     failure_probability: float | None = fact("the chance that the promise is wrong", None)
     covers: Covers | None = fact("against which perturbations it holds", None)
 
+    @property
+    def promise(self) -> float | None:
+        """The number that is promised: a constant in a ball, else an output change."""
+        return self.output_change if self.constant is None else self.constant
+
 
 @dataclass(frozen=True, kw_only=True)
 class RadiusPart(Entry):
@@ -163,7 +168,6 @@ class Proof(Entry):
     seed: int | None = fact("what they were drawn from: certificate.seed=... repeats it", None)
     words: int | None = fact("tokens that the radius of one word speaks of; null where none was asked for", None)
     shares: Mapping[str, float | None] = fact("per step what its remainders take off the margin, of one word", {})
-    agreement: float | None = fact("relative difference between the logits of the steps and of the model", None)
     why_not: str | None = fact("why nothing is certified", None)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from robust_attn.report.drawing import Drawing
 from robust_attn.report.page import rendered, trusted
@@ -37,11 +36,6 @@ class About:
 
 def html_text(view: View, about: About, drawings: Sequence[Drawing] = ()) -> str:
     """The page."""
-    values: dict[str, Any] = {
-        "title": about.title,
-        "subtitle": about.subtitle,
-        "about": about,
-        "view": view,
-        "figures": [(drawing.panel, trusted(svg_text(drawing))) for drawing in drawings],
-    }
-    return rendered("report.html.j2", values)
+    figures = [(drawing.panel, trusted(svg_text(drawing))) for drawing in drawings]
+    named = {"title": about.title, "subtitle": about.subtitle}
+    return rendered("report.html.j2", {**named, "about": about, "view": view, "figures": figures})

@@ -10,11 +10,8 @@ from robust_attn.records.store import Run, find_runs
 from robust_attn.records.verdicts import judged
 from robust_attn.report.asked import view_of
 from robust_attn.report.drawing import drawn
-from robust_attn.report.html import About, Note, html_text
-from robust_attn.report.markdown import markdown_text
-from robust_attn.report.pictures import png_file
-from robust_attn.report.single import GATE_NOTE, write_report
-from robust_attn.runs.atomic import write_text
+from robust_attn.report.html import About, Note
+from robust_attn.report.single import GATE_NOTE, write_pages, write_report
 from robust_attn.types import ExitStatus, Outcome, UserError
 from robust_attn.views.comparison import comparison_view, notes
 from robust_attn.views.gate import gate_note, gate_of_run, gate_of_runs, with_gate
@@ -34,22 +31,13 @@ def write_sweep_report(folder: Path, conditions: Sequence[Condition] = ()) -> Pa
     if _is_run(folder, runs):  # the folder is itself the only run: its own report says more than a table of one
         return write_report(folder, conditions)
     gate = gate_of_runs(_named(folder, runs), conditions)
-    view = with_gate(_view(folder, runs), gate)
-    drawings = [drawn(panel) for panel in view.panels if not panel.empty]
-    for drawing in drawings:
-        png_file(drawing, folder / "figures")
-    said, failed = notes(runs), gate_note(gate)
-    panels = [drawing.panel for drawing in drawings]
-    write_text(folder / "report.md", markdown_text(view, [*([failed] if failed else []), *said], panels))
-    about = About(
-        title=f"{counted(len(runs), 'run')} compared",
-        subtitle=folder.resolve().name,
-        notes=(
-            *((Note(GATE_NOTE, failed, urgent=True),) if failed else ()),
-            *(Note("Note.", note) for note in said),
-        ),
+    failed = gate_note(gate)
+    said = (
+        *((Note(GATE_NOTE, failed, urgent=True),) if failed else ()),
+        *(Note("Note.", note) for note in notes(runs)),
     )
-    return write_text(folder / "report.html", html_text(view, about, drawings))
+    about = About(f"{counted(len(runs), 'run')} compared", subtitle=folder.resolve().name, notes=said)
+    return write_pages(folder, with_gate(_view(folder, runs), gate), about)
 
 
 def outcomes_below(folder: Path, conditions: Sequence[Condition]) -> list[Outcome]:

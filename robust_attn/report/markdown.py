@@ -60,12 +60,9 @@ def fenced(code: str) -> str:
 
 def _passages(passages: Passages) -> str:
     """The tokens that moved most, a line per layer and sample shown."""
-    lines = [
-        f"* {'' if passages.whole else f'layer {passage.layer}, '}{passage.named}: "
-        + (
-            ", ".join(f"{escaped(token.text)} {at_least(token.rms)} {token.mark}".strip() for token in passage.most)
-            or "—"
-        )
-        for passage in passages.every
-    ]
-    return "Tokens that moved most, by how much:\n\n" + "\n".join(lines)
+    lines = ["Tokens that moved most, by how much:\n"]
+    for passage in passages.every:
+        moved = [f"{escaped(token.text)} {at_least(token.rms)} {token.mark}".strip() for token in passage.most]
+        layer = "" if passages.whole else f"layer {passage.layer}, "
+        lines.append(f"* {layer}{passage.named}: {', '.join(moved) or '—'}")
+    return "\n".join(lines)

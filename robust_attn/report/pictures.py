@@ -3,17 +3,11 @@
 import html
 import io
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
-from robust_attn.report.drawing import Drawing, Tips, drawn
+from robust_attn.report.drawing import Drawing, Tips
 from robust_attn.report.style import VARIABLES, house_style
 from robust_attn.views.panel import Panel
-
-
-def write_figures(panels: Sequence[Panel], folder: Path) -> tuple[Path, ...]:
-    """One PNG per panel that has something to show, named after it."""
-    return tuple(png_file(drawn(panel), folder) for panel in panels if not panel.empty)
 
 
 def png_file(drawing: Drawing, folder: Path) -> Path:

@@ -9,14 +9,14 @@ from pathlib import Path
 from robust_attn.records.conditions import Condition
 from robust_attn.records.store import Run, load_run
 from robust_attn.report.asked import view_of
-from robust_attn.report.drawing import Drawing, drawn
+from robust_attn.report.drawing import drawn
 from robust_attn.report.html import About, Note, html_text
 from robust_attn.report.markdown import markdown_text
 from robust_attn.report.pictures import png_file
 from robust_attn.runs.atomic import write_text
 from robust_attn.views import facts
 from robust_attn.views.gate import gate_note, gate_of_run, with_gate
-from robust_attn.views.view import Tile, View
+from robust_attn.views.view import Tile, View, present
 from robust_attn.views.words import duration
 
 GATE_NOTE = "Fails."
@@ -31,16 +31,27 @@ def write_report(folder: Path, conditions: Sequence[Condition] = ()) -> Path:
     """
     run = load_run(folder)
     view = run_view(run, conditions)
-    drawings = [drawn(panel) for panel in view.panels if not panel.empty]
-    for drawing in drawings:
-        png_file(drawing, folder / "figures")
-    return _written(run, view, drawings, conditions)
+    return write_pages(folder, view, about_run(run, view, gate_note(gate_of_run(run, conditions))))
 
 
 def write_report_without_figures(folder: Path) -> Path:
     """The same without what takes seconds to draw, for a run that was interrupted."""
     run = load_run(folder)
-    return _written(run, run_view(run), ())
+    view = run_view(run)
+    about = about_run(run, view, gate_note(gate_of_run(run)))
+    return write_pages(folder, view, about, figures=False)
+
+
+def write_pages(folder: Path, view: View, about: About, *, name: str = "report", figures: bool = True) -> Path:
+    """Write a view as figures/*.png of the panels that have something to show, its files, and two pages."""
+    drawings = [drawn(panel) for panel in view.panels if not panel.empty] if figures else []
+    for drawing in drawings:
+        png_file(drawing, folder / "figures")
+    for file, text in view.files.items():
+        write_text(folder / file, text)
+    notes, panels = [note.text for note in about.notes], [drawing.panel for drawing in drawings]
+    write_text(folder / f"{name}.md", markdown_text(view, notes, panels, about.command))
+    return write_text(folder / f"{name}.html", html_text(view, about, drawings))
 
 
 def run_view(run: Run, conditions: Sequence[Condition] = ()) -> View:
@@ -50,16 +61,6 @@ def run_view(run: Run, conditions: Sequence[Condition] = ()) -> View:
     if not run.records or not isinstance(seconds, int | float):
         return view
     return replace(view, tiles=(*view.tiles, Tile("Time taken", duration(float(seconds)), "for the whole run")))
-
-
-def _written(run: Run, view: View, drawings: Sequence[Drawing], conditions: Sequence[Condition] = ()) -> Path:
-    about = about_run(run, view, gate_note(gate_of_run(run, conditions)))
-    notes = [note.text for note in about.notes]
-    panels = [drawing.panel for drawing in drawings]
-    for name, text in view.files.items():
-        write_text(run.folder / name, text)
-    write_text(run.folder / "report.md", markdown_text(view, notes, panels, about.command))
-    return write_text(run.folder / "report.html", html_text(view, about, drawings))
 
 
 def about_run(run: Run, view: View, failed: str = "") -> About:
@@ -81,10 +82,10 @@ def about_run(run: Run, view: View, failed: str = "") -> About:
 def _notes(run: Run, failed: str) -> tuple[Note, ...]:
     state, weights = facts.state_note(run), facts.weights_note(run)
     label = "Random weights." if facts.has_random_weights(run) else "Weights."
-    return (
-        *((Note("Incomplete.", state, urgent=True),) if state else ()),
-        *((Note(GATE_NOTE, failed, urgent=True),) if failed else ()),
-        *((Note(label, weights),) if weights else ()),
+    return present(
+        Note("Incomplete.", state, urgent=True) if state else None,
+        Note(GATE_NOTE, failed, urgent=True) if failed else None,
+        Note(label, weights) if weights else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -104,12 +104,9 @@ def _made(table: Table, *, gap: int) -> RichTable:
         title = column.title if left else column.title.replace(" ", "\n")
         made.add_column(escape(title), justify="left" if left else "right", overflow="fold")
     for row in table.rows[:ROWS_SHOWN]:
-        made.add_row(*_cells(row))
+        made.add_row(*map(_shown, row))
     return made
 
 
-def _cells(row: Iterable[Cell]) -> list[str]:
-    return [
-        escape(cell.shown) if cell.verdict is None else f"[{COLOURS[cell.verdict]}]{escape(cell.shown)}[/]"
-        for cell in row
-    ]
+def _shown(cell: Cell) -> str:
+    return escape(cell.shown) if cell.verdict is None else f"[{COLOURS[cell.verdict]}]{escape(cell.shown)}[/]"

@@ -11,17 +11,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import final
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 
 @final
@@ -30,13 +21,13 @@ class RunBars:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+        self.progress = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -79,5 +70,5 @@ class RunBars:
         """A record is known, so its sample is done."""
         self.progress.update(self._samples, completed=max(sample + 1, self._completed(self._samples)))
 
-    def _completed(self, bar: TaskID) -> float:
+    def _completed(self, bar: progress.TaskID) -> float:
         return next(task.completed for task in self.progress.tasks if task.id == bar)

@@ -31,7 +31,7 @@ SPARSE = "sparse"
 AGAINST_START = ("against_library_start", "against_command_start")
 RECORDS, RADII = "attack_records", "certified_radii"
 FLOATS, EXACT = "floats", "exact"
-KINDS = ("function", "judged", "attack", "budget", "support", "scale", "weights", "points", "masses", "stored")
+KINDS = ("function", "judged", "attack", "budget", "support", "scale", "added", "weights", "points", "masses", "stored")
 """The fields by which cases are counted."""
 
 
@@ -42,6 +42,7 @@ class Case:
     `function` is a name of the table in `check.py`; with a `tolerance` certified radii are asked for. `judged` says
     what decides: floats with their rounding, or exact arithmetic. `support`: none, tokens (their largest norm), or
     number, `support_times` the largest norm. `scale`: usual, negative or zero.
+    `added` to the logits: nothing, table (a bias by positions), sinks (of value zero), shifted_sinks, or both.
     `weights`: normal, alike (all heads), one_row (of rank one), zero, sparse, blind (keys do not see the last
     coordinate); cancelling_values, cancelling_logits and cancelling (both): W_V and W_O, W_K and W_Q have the size
     `cancelling_size` and are orthogonal up to rounding; against_library_start and against_command_start: the top
@@ -67,6 +68,7 @@ class Case:
     out: int = 1
     mask: str = "none"
     rotary: bool = False
+    added: str = "nothing"
     weights: str = "normal"
     logit_size: float = 1.0
     value_size: float = 1.0

@@ -38,13 +38,25 @@ NO_PROMISE = frozenset(
         *("WorstCaseSearch", "Certificate", "CertifiedRadius", "UserError", "Verdict"),
         *("AttackResult", "AttentionModel", "Bound", "LipschitzEstimate", "Masses", "Observation", "TokenRadius"),
         *("as_linear_operator", "load_model", "load_runs", "pair_norms", "run_figures", "run_rows", "svds"),
-        *("token_motion", "wrap", "from_multihead_attention", "Window", "RotaryTable"),
+        *("token_motion", "wrap", "from_multihead_attention", "Window", "RotaryTable", "PositionBias", "Sinks"),
     }
 )
 """The other public names: what is certified, what attacks it, what the results are called, models and files."""
 TRIES = 150
 """Cases tried at most on the way to a smaller one."""
-PLAIN = ("mask", "rotary", "weights", "bias_size", "masses", "points", "stored", "support", "scale", "deterministic")
+PLAIN = (
+    "mask",
+    "rotary",
+    "added",
+    "weights",
+    "bias_size",
+    "masses",
+    "points",
+    "stored",
+    "support",
+    "scale",
+    "deterministic",
+)
 """Fields that are tried at their simplest."""
 
 

@@ -25,6 +25,9 @@ SAMPLES = 4
 MOVING = ("move", "move", "linear", "random", "PGDL2")
 """Attacks that leave every token whole."""
 CONSTANTS = ("local_lipschitz", "split_lipschitz", "head_lipschitz", "largest_singular_value", "head_norms")
+ADDED = ("table", "sinks", "shifted_sinks", "both")
+POSITIONED = ("table", "both")
+"""Layers that tell positions apart by what is added: a token cannot be inserted there."""
 START_WIDTH = 144
 """Far above the number of Lanczos steps: a map of fewer dimensions is decomposed, and nothing depends on a start."""
 Twist = Callable[[random.Random, Case], Case]
@@ -97,13 +100,21 @@ def _size(draw: random.Random, low: float, high: float) -> float:
 
 
 def _widened(draw: random.Random, case: Case) -> Case:
-    """Any sign of the scale, sparse weights, and supports of every size up to a hundred times the largest token."""
+    """Any sign of the scale, biases and sinks, sparse weights, supports up to a hundred times the largest token."""
     case = replace(case, scale=draw.choices(("usual", "negative", "zero"), (0.8, 0.14, 0.06))[0])
+    case = _with_added(case)
     if case.weights == "normal" and draw.random() < 0.1:
         case = replace(case, weights="sparse")
     if case.tolerance is None and draw.random() < 0.35:
         case = replace(case, support="number", support_times=10 ** draw.uniform(0, 2))
     return case
+
+
+def _with_added(case: Case) -> Case:
+    """Now and then something is added to the logits; drawn apart, so that the rest of a case is what it was before."""
+    draw = random.Random(f"{case.seed} added to logits")
+    added = draw.choices(("nothing", *ADDED), (0.7, 0.09, 0.07, 0.07, 0.07))[0]
+    return replace(case, added="sinks" if added in POSITIONED and case.attack == "duplicate" else added)
 
 
 def _called(draw: random.Random, case: Case) -> Case:
@@ -130,7 +141,7 @@ def _certified(draw: random.Random, case: Case) -> Case:
 def _any_measure(draw: random.Random, case: Case) -> Case:
     """`certify_measures`, which without a support has to refuse."""
     attacks = ["sliver"] * 4 + ["mass_split", "some_tokens", "move"]
-    if case.mask == "none" and not case.rotary:
+    if case.mask == "none" and not case.rotary and case.added not in POSITIONED:
         attacks.append("duplicate")
     return replace(case, function="certify_measures", attack=draw.choice(attacks), samples=(0, 1))
 
@@ -297,6 +308,7 @@ def _whole_model(draw: random.Random, case: Case) -> Case:
         bias_size=0.0,
         mask="none",
         rotary=False,
+        added="nothing",
         weights="normal",
         points="normal",
         masses="uniform",

@@ -16,6 +16,7 @@ from robust_attn.attacks.duplicate import Duplicate
 from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.move import Linear, Move
 from robust_attn.attacks.torchattacks_bridge import Torchattack
+from robust_attn.attention.extras import PositionBias, Sinks
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure, stack
@@ -114,8 +115,27 @@ def stored_layer(case: Case) -> AttentionLayer:
         scale=SCALES[case.scale] * k**-0.5,
         mask=Mask(case.mask),
         rotary=Rotary(frequencies) if case.rotary else None,
+        position_bias=_position_bias(case),
+        sinks=_sinks(case, weights.value.shape[1]),
     )
     return layer.to(getattr(torch, case.stored))
+
+
+def _position_bias(case: Case) -> PositionBias | None:
+    """Biases of a few units, for every pair of positions."""
+    if case.added not in ("table", "both"):
+        return None
+    return PositionBias(2 * normal(case, "table", HEADS, TOKENS, TOKENS)[: case.heads])
+
+
+def _sinks(case: Case, value_width: int) -> Sinks | None:
+    """Sinks that may draw much; of value zero, or as far away as values."""
+    if case.added in ("nothing", "table"):
+        return None
+    away = case.value_size * case.token_size * (case.added != "sinks")
+    away = away if away < 1e30 else 0.0  # in the precision of the weights sinks have to be finite
+    value = normal(case, "sink_values", HEADS, max(HEAD_WIDTH, value_width))[: case.heads, :value_width]
+    return Sinks(3 * normal(case, "sinks", HEADS)[: case.heads], value * away)
 
 
 def measures_of(case: Case, layer: AttentionLayer) -> TokenMeasure:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.attention.measure import TokenMeasure, stack
+from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import within_range
 from robust_attn.budget import BUDGETS, Wasserstein
 from robust_attn.certificates.layer import Certificate, certify, certify_measures, verdict
@@ -92,7 +92,7 @@ def measures_checked(case: Case) -> Checked:
         hit = strike(case, layer, sample, anywhere, number)
         promised = budget if hit.budget == anywhere else hit.budget
         assert isinstance(promised, Wasserstein)
-        (found,) = certify_measures(layer, stack([sample]), promised)
+        found = certify_measures(layer, sample, promised)
         return _held(hit, _as_far_as_it_speaks(layer, sample, found), number)
 
     return together(one(*each) for each in asked.samples())

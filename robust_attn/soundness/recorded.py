@@ -71,7 +71,7 @@ def _bounds_of_measures(
     attack = attack_of(case)
     if not isinstance(budget, Wasserstein) or attack.any_masses or (attack.copies > 1 and budget.support is None):
         return [[] for _ in case.samples]
-    found = certify_measures(layer, inputs, _supported(budget, inputs.to(torch.float64)))
+    found = certify_measures(layer, inputs, _supported(budget, inputs.to(torch.float64))).samples
     return [bound_parts(certificate.bounds) for certificate in found]
 
 

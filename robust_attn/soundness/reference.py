@@ -134,6 +134,7 @@ class _Head:
     key_bias: Vector
     value: Matrix
     output: Matrix
+    sink: tuple[Number, Vector] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +152,8 @@ class _Attention:
 class Reference:
     """A layer at the atoms of one float64 measure, exactly; the masses are taken as they are.
 
-    `positions` and `turns` (cosines and sines) belong to atoms, `known` is what was computed already, by digits.
+    `positions` and `turns` (cosines and sines) belong to atoms, `biases` to heads and pairs of positions; `tokens` is
+    the number of positions with mass, `known` what was computed already, by digits.
     """
 
     numbers: Arithmetic
@@ -164,6 +166,8 @@ class Reference:
     present: tuple[bool, ...]
     positions: tuple[int, ...]
     turns: tuple[tuple[Vector, Vector], ...] | None
+    biases: tuple[Matrix, ...] | None
+    tokens: int
     known: dict[int, list[_Attention]] = field(default_factory=dict)
 
     @classmethod
@@ -173,8 +177,10 @@ class Reference:
         of, masses = numbers.matrix, measure.masses.double()
         groups = [layer.group_of(head) for head in range(layer.heads)]
         heads = tuple(
-            _Head(of(query), of(bias), of(layer.key[g]), of(layer.key_bias[g]), of(layer.value[g]), of(output))
-            for query, bias, output, g in zip(layer.query, layer.query_bias, layer.output, groups, strict=True)
+            _Head(of(query), of(bias), of(layer.key[g]), of(layer.key_bias[g]), of(layer.value[g]), of(output), sink)
+            for query, bias, output, g, sink in zip(
+                layer.query, layer.query_bias, layer.output, groups, _sinks(layer, numbers), strict=True
+            )
         )
         return cls(
             numbers=numbers,
@@ -187,6 +193,8 @@ class Reference:
             present=tuple((masses > 0).tolist()),
             positions=tuple(measure.positions.tolist()),
             turns=_turns(layer, measure, numbers),
+            biases=None if layer.position_bias is None else tuple(of(layer.position_bias.table)),
+            tokens=int(measure.tokens),
         )
 
     def outputs(self, digits: int = DIGITS[0]) -> Matrix:
@@ -237,28 +245,45 @@ class Reference:
 
     def _attention(self, digits: int) -> list[_Attention]:
         if digits not in self.known:
-            self.known[digits] = [self._head_attention(head) for head in self.heads]
+            self.known[digits] = [self._head_attention(number) for number in range(len(self.heads))]
         return self.known[digits]
 
-    def _head_attention(self, head: _Head) -> _Attention:
+    def _head_attention(self, number: int) -> _Attention:
+        head = self.heads[number]
         queries = self._turned([added(row, head.query_bias) for row in applied(head.query, self.points)])
         keys = self._turned([added(row, head.key_bias) for row in applied(head.key, self.points)])
         values = applied(head.value, self.points)
-        weights = [self._softmax(query, keys, atoms) for query, atoms in zip(queries, self._seen, strict=True)]
-        means = [self._mean(row, values, atoms) for row, atoms in zip(weights, self._seen, strict=True)]
+        weights, means = [], []
+        for i, (query, atoms) in enumerate(zip(queries, self._seen, strict=True)):
+            logits = [self.scale * dot(query, keys[j]) + self._bias(number, i, j) for j in atoms]
+            row, rest = self._softmax(logits, atoms, head.sink)
+            mean = self._mean(row, values, atoms)
+            weights.append(row)
+            means.append(mean if head.sink is None else added(mean, [rest * entry for entry in head.sink[1]]))
         return _Attention(queries, keys, values, weights, means)
 
-    def _softmax(self, query: Vector, keys: Matrix, atoms: list[int]) -> Vector:
-        """m_j e^{s_j} over the atoms seen, divided by their sum; a logit as good as the largest is taken off."""
-        if not atoms:
-            return []
-        logits = [self.scale * dot(query, keys[j]) for j in atoms]
-        top = logits[0]
-        for logit in logits:
+    def _bias(self, head: int, i: int, j: int) -> Number:
+        if self.biases is None:
+            return self.numbers.number(0.0)
+        return self.biases[head][self.positions[i]][self.positions[j]]
+
+    def _softmax(self, logits: Vector, atoms: list[int], sink: tuple[Number, Vector] | None) -> tuple[Vector, Number]:
+        """m_j e^{s_j} over the atoms seen, divided by their sum and a sink's share, and that share of the whole.
+
+        A logit as good as the largest is taken off.
+        """
+        every = logits if sink is None else [*logits, sink[0]]
+        if not every:
+            return [], self.numbers.number(0.0)
+        top = every[0]
+        for logit in every:
             top = logit if logit > top else top
         raw = [self.masses[j] * self.numbers.exp(logit - top) for j, logit in zip(atoms, logits, strict=True)]
-        total = sum(raw)
-        return [weight / total for weight in raw]
+        rest = self.numbers.number(0.0)
+        if sink is not None:
+            rest = self.numbers.exp(sink[0] - top) / self.numbers.number(float(self.tokens))
+        total = sum(raw) + rest
+        return [weight / total for weight in raw], rest / total
 
     def _mean(self, weights: Vector, rows: Matrix, atoms: list[int]) -> Vector:
         """sum_j weights_j rows_j over the atoms seen; zero for a row that sees nobody."""
@@ -289,6 +314,13 @@ class Reference:
         if self.turns is None:
             return rows
         return [turned(row, *turn) for row, turn in zip(rows, self.turns, strict=True)]
+
+
+def _sinks(layer: AttentionLayer, numbers: Arithmetic) -> list[tuple[Number, Vector] | None]:
+    """Logit and value of the sink of every head."""
+    if layer.sinks is None:
+        return [None] * layer.heads
+    return list(zip(numbers.matrix(layer.sinks.logit), numbers.matrix(layer.sinks.value), strict=True))
 
 
 def _turns(

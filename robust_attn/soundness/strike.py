@@ -85,7 +85,7 @@ def seen_clearly(
     case: Case, layer: AttentionLayer, sample: TokenMeasure, budget: Budget
 ) -> tuple[AttentionLayer, TokenMeasure, Budget]:
     """The rival at the origin where tokens are far from it (then nothing is said about the support), else in place."""
-    if layer.rotary is not None or case.weights in AGAINST_START:
+    if not layer.even_slopes or case.weights in AGAINST_START:
         return layer, sample, budget
     if case.points not in SHIFTED:
         return rival_layer(layer, torch.zeros(layer.width, dtype=torch.float64)), sample, budget
@@ -98,8 +98,8 @@ def rival_layer(layer: AttentionLayer, centre: Float[Tensor, "d"]) -> AttentionL
 
     Each of these is the exact product rounded to float64. Softmax drops the bias of the keys.
     """
-    if layer.rotary is not None:
-        raise ValueError("with rotary positions queries and keys cannot be multiplied out")
+    if not layer.even_slopes:
+        raise ValueError("with rotary positions or sinks queries and keys cannot be multiplied out")
     d, groups = layer.width, layer.head_groups
     middle = [[entry] for entry in _exact(centre[None])[0]]
     queries, biases, outputs = [], [], []
@@ -122,6 +122,7 @@ def rival_layer(layer: AttentionLayer, centre: Float[Tensor, "d"]) -> AttentionL
         offset=torch.zeros(layer.out_width, dtype=torch.float64),
         scale=1.0,
         mask=layer.mask,
+        position_bias=layer.position_bias,
     )
 
 

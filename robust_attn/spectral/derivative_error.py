@@ -47,7 +47,10 @@ def derivative_error(jacobian: LayerJacobian, weights: Float[Tensor, "*batch n"]
     inverse = torch.where(weights > 0, 1 / weights.clamp_min(1e-300), 0.0)[..., None, :]
     columns, own = torch.zeros_like(inverse.expand(jacobian.mean.shape[:-1])), []
     for rows, attention in jacobian.attention_blocks():
-        values, keys = (_deviation(attention, points) for points in (jacobian.projections.v, jacobian.projections.k))
+        values = _deviation(attention, jacobian.projections.v, None if layer.sinks is None else layer.sinks.value)
+        keys = _deviation(
+            attention, jacobian.projections.k, None if layer.sinks is None else torch.zeros_like(layer.query[..., 0])
+        )
         slope = sizes.scale * key[:, None] * jacobian.projections.q[..., rows, :].norm(dim=-1)
         moved = 2 * part[..., None] * output[:, None] * (value[:, None] + slope * values) + pull[..., None]
         own.append(3 * part[..., None] * sizes.scale * (output * query)[:, None] * values * keys + turn[..., None])
@@ -56,10 +59,20 @@ def derivative_error(jacobian: LayerJacobian, weights: Float[Tensor, "*batch n"]
     return torch.where(unknown.any(-1), torch.inf, keys_off + torch.cat(own, dim=-1).sum(-2).amax(-1))
 
 
-def _deviation(attention: Float[Tensor, "*batch heads rows n"], points: Float[Tensor, "*batch heads n k"]) -> Tensor:
-    """(sum_j P_ij |z_j - mean_i|^2)^{1/2} at most: the mean of all points stands for that of the row."""
-    centred = points - points.mean(-2, keepdim=True)
-    squared = (attention @ centred.square().sum(-1, keepdim=True))[..., 0]
+def _deviation(
+    attention: Float[Tensor, "*batch heads rows n"],
+    points: Float[Tensor, "*batch heads n k"],
+    sink: Float[Tensor, "heads k"] | None,
+) -> Tensor:
+    """(sum_j P_ij |z_j - mean_i|^2)^{1/2} at most: the mean of all points stands for that of the row.
+
+    A sink draws what the atoms do not.
+    """
+    middle = points.mean(-2, keepdim=True)
+    squared = (attention @ (points - middle).square().sum(-1, keepdim=True))[..., 0]
+    if sink is not None:
+        left = (1 - attention.sum(-1)).clamp_min(0.0) + UNIT * attention.shape[-1]
+        squared = squared + left * (sink[:, None, :] - middle).square().sum(-1)
     return squared.clamp_min(0.0).sqrt()
 
 

@@ -28,6 +28,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.operator import Jacobian
+from robust_attn.attention.places import standard_normal
+from robust_attn.types import as_html
 
 KW_CONSTANT = 1.648
 BREAKDOWN_ULPS = 500
@@ -117,6 +119,17 @@ class LipschitzEstimate:
         """Whether every value has settled to a relative error of 1e-6."""
         return bool((self.error <= CONVERGED).all())
 
+    def __repr__(self) -> str:
+        return f"LipschitzEstimate(lower={_told(self.lower)}, upper={_told(self.upper)}, {self.steps} steps)"
+
+    def _repr_html_(self) -> str:
+        facts = {"at least": _told(self.lower), "at most": _told(self.upper)}
+        return as_html("Lipschitz constant", facts | {"wrong with probability at most": self.failure_probability})
+
+
+def _told(values: Float[Tensor, "*batch"]) -> str:
+    return ", ".join(f"{value:.6g}" for value in values.flatten().tolist())
+
 
 def checkpoints(steps: int) -> tuple[int, ...]:
     """The steps at which a run of at most `steps` may stop: known before anything is drawn."""
@@ -136,11 +149,10 @@ def bidiagonalize(
     """
     batch, asked = operator.domain[:-2], set(checkpoints(steps)) if stop is not None else set()
     # Not zeroed: memory is touched only by the steps really done.
-    right = torch.empty(*batch, steps, operator.domain[-2:].numel(), dtype=operator.dtype)
-    left = torch.empty(*batch, steps, operator.codomain[-2:].numel(), dtype=operator.dtype)
-    alphas = torch.zeros(*batch, steps, dtype=operator.dtype)
-    betas = torch.zeros(*batch, steps, dtype=operator.dtype)
-    scale = torch.zeros(batch, dtype=operator.dtype)
+    right = start.new_empty(*batch, steps, operator.domain[-2:].numel())
+    left = start.new_empty(*batch, steps, operator.codomain[-2:].numel())
+    alphas, betas = start.new_zeros(*batch, steps), start.new_zeros(*batch, steps)
+    scale = start.new_zeros(batch)
     v, _ = _next(start.flatten(-2), right[..., :0, :], scale)
     u, beta = torch.zeros_like(left[..., 0, :]), torch.zeros_like(scale)
     for step in range(steps):
@@ -207,8 +219,10 @@ def largest_singular_value(
 def _normal(operator: Jacobian, generator: Draws) -> Float[Tensor, "*batch n d"]:
     """A start that is uniform in direction."""
     if isinstance(generator, torch.Generator):
-        return torch.randn(operator.domain, generator=generator, dtype=operator.dtype)
-    return torch.from_numpy(generator.standard_normal(tuple(operator.domain))).to(operator.dtype)
+        drawn = torch.randn(operator.domain, generator=generator, dtype=operator.dtype)
+    else:
+        drawn = torch.from_numpy(generator.standard_normal(tuple(operator.domain)))
+    return drawn.to(operator.device, operator.dtype)
 
 
 def _decomposed(operator: Jacobian) -> LipschitzEstimate:
@@ -252,7 +266,7 @@ def _next(
     if bool((size > 0).all()):
         return unit, size
     seeded = torch.Generator().manual_seed(basis.shape[-2])
-    fresh = torch.randn(vector.shape, generator=seeded, dtype=vector.dtype)
+    fresh = standard_normal(vector.shape, seeded, vector)
     fresh, _ = _normalized(_orthogonal(fresh, basis), torch.full_like(scale, math.sqrt(vector.shape[-1])))
     fresh, _ = _normalized(_orthogonal(fresh, basis), torch.ones_like(scale))
     return torch.where(size[..., None] > 0, unit, fresh), size

@@ -58,7 +58,7 @@ def covariance_norm_upper(covariance: Float[Tensor, "*batch k k"]) -> Float[Tens
     Sound at every step because the Frobenius norm dominates; the excess is at most k^(2^-(s+1)), 3.3 % for k = 64.
     """
     power = covariance.double()
-    log_norm = torch.zeros(power.shape[:-2], dtype=torch.float64)
+    log_norm = torch.zeros(power.shape[:-2], dtype=torch.float64, device=power.device)
     for step in range(SQUARINGS + 1):
         size = power.flatten(-2).norm(dim=-1)
         safe = torch.where(size > 0, size, torch.ones_like(size))
@@ -142,13 +142,20 @@ def _interaction(layer: AttentionLayer, query: Tensor, key: Tensor, unit: float)
 def _slopes_at_zero(
     layer: AttentionLayer, query: Tensor, key: Tensor, unit: float
 ) -> dict[str, Float[Tensor, "heads"]]:
-    """What biases alone do to the logits' slopes and to the logits; without rotation softmax drops the key's bias."""
+    """What biases alone do to the logits' slopes and to the logits; without rotation softmax drops the key's bias.
+
+    Beside a sink, whose logit has no slope, it does not drop out of the slopes in the attending token.
+    """
     query_bias, key_bias = layer.query_bias.double(), layer.key_bias[layer.head_groups].double()
     if layer.rotary is None:
         transposed, column = key.transpose(-1, -2), query_bias[..., None]
         pull = (transposed @ column).norm(dim=(-2, -1)) + product_error(transposed, column, unit=unit)
         nothing = torch.zeros_like(pull)
-        return {"key_slope_at_zero": pull, "query_slope_at_zero": nothing, "logit_at_zero": nothing}
+        own = nothing
+        if layer.sinks is not None:
+            transposed, column = query.transpose(-1, -2), key_bias[..., None]
+            own = (transposed @ column).norm(dim=(-2, -1)) + product_error(transposed, column, unit=unit)
+        return {"key_slope_at_zero": pull, "query_slope_at_zero": own, "logit_at_zero": nothing}
     query_size, key_size = query_bias.norm(dim=-1), key_bias.norm(dim=-1)
     return {
         "key_slope_at_zero": norm_upper(key) * query_size,

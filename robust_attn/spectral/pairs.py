@@ -70,7 +70,7 @@ class _Reduced:
 
 def _sample_norms(jacobian: LayerJacobian, reduced: _Reduced) -> Float[Tensor, "n n"]:
     length = jacobian.measure.length
-    norms = torch.zeros(length, length, dtype=jacobian.dtype)
+    norms = torch.zeros(length, length, dtype=jacobian.dtype, device=jacobian.device)
     for rows, attention in jacobian.attention_blocks():
         for offset in range(attention.shape[-2]):
             row = rows.start + offset

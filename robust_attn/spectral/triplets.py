@@ -44,7 +44,7 @@ def svds(
         raise ValueError(f"k must be from 1 to min(domain {domain}, codomain {codomain}, steps {steps}), got {k}")
     if steps >= domain:
         return _decomposed(operator, k)
-    start = torch.randn(operator.domain, generator=generator, dtype=operator.dtype)
+    start = torch.randn(operator.domain, generator=generator, dtype=operator.dtype).to(operator.device)
 
     def settled(partial: Bidiagonal) -> bool:
         return partial.alphas.shape[-1] >= k and bool((partial.residuals(k) <= tolerance).all())
@@ -81,9 +81,9 @@ def as_linear_operator(jacobian: Jacobian) -> LinearOperator:
         )
 
     def apply(vector: np.ndarray, shape: torch.Size, forward: bool) -> np.ndarray:
-        field = torch.as_tensor(np.ascontiguousarray(vector), dtype=jacobian.dtype).reshape(shape)
+        field = torch.as_tensor(np.ascontiguousarray(vector), dtype=jacobian.dtype).reshape(shape).to(jacobian.device)
         moved = jacobian.jvp(field) if forward else jacobian.vjp(field)
-        return moved.detach().reshape(-1).numpy()
+        return moved.detach().reshape(-1).cpu().numpy()
 
     return LinearOperator(
         shape=(jacobian.codomain.numel(), jacobian.domain.numel()),

@@ -9,17 +9,15 @@ from typing import ClassVar, final
 from robust_attn.records.entry import Json
 from robust_attn.records.kinds import Record
 from robust_attn.settings import setting
-from robust_attn.tasks.study import Study, bound_lines, constants, study_records
-from robust_attn.tasks.task import SQUARE, expect_different, expect_square
+from robust_attn.tasks.study import SQUARE, HeadStudy, Matrix, bound_lines, constants, study_records
+from robust_attn.tasks.task import expect_different
 from robust_attn.views.fit import power_law
 from robust_attn.views.panel import Panel
-
-Matrix = tuple[tuple[float, ...], ...]
 
 
 @final
 @dataclass(frozen=True)
-class AdversarialTask(Study):
+class AdversarialTask(HeadStudy):
     """Adversarial configurations of one head with V = I against the number of tokens."""
 
     A: Matrix = setting([[-1.0, 0.6], [0.0, 0.5]], "the matrix of the head", form=SQUARE)
@@ -30,7 +28,6 @@ class AdversarialTask(Study):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_square(self.A)
         expect_different(self.lengths)
 
     def measured(self, *, seed: int) -> Iterator[Record]:  # noqa: ARG002

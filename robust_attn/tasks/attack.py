@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from robust_attn.records.kinds import AttackRecord, Record
+from robust_attn.records.kinds import AttackRecord, Record, of_kind
 from robust_attn.records.store import Run
 from robust_attn.tasks.hygiene import hygiene_warnings
 from robust_attn.tasks.task import Task
@@ -49,7 +49,7 @@ class AttackTask(Task):
 
     def warnings(self, records: Sequence[Record]) -> list[str]:
         """Whether the attack is to be believed."""
-        return hygiene_warnings([record for record in records if isinstance(record, AttackRecord)])
+        return hygiene_warnings(of_kind(records, AttackRecord))
 
     def view(self, run: Run) -> View:
         """Promises within the budget, and how near the attack came to them."""

@@ -83,11 +83,8 @@ def _not_growing(records: Sequence[AttackRecord]) -> str | None:
         any(larger[1] < smaller[1] * (1 - TOLERANCE) for smaller, larger in pairwise(found))
         for found in (sorted(pairs) for pairs in groups.values())
     )
-    if not fallen:
-        return None
-    return (
-        f"{fallen} of {len(groups)} attacks are weaker at a larger radius than at a smaller one: raise attack.restarts."
-    )
+    said = f"{fallen} of {len(groups)} attacks are weaker at a larger radius than at a smaller one"
+    return f"{said}: raise attack.restarts." if fallen else None
 
 
 def _exceeded(record: AttackRecord, other: float | None) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from robust_attn.records.entry import Json
-from robust_attn.records.kinds import ConstantRecord, Record
+from robust_attn.records.kinds import ConstantRecord, Record, of_kind
 from robust_attn.records.store import Run
 from robust_attn.settings import setting
 from robust_attn.tasks.task import Task, expect_different
@@ -62,7 +62,7 @@ class LipschitzTask(Task):
 
     def findings(self, records: Sequence[Record]) -> Json | None:
         """The exponents of both estimators against the length and, where tokens were scaled, against the radius."""
-        constants = _constants(records)
+        constants = of_kind(records, ConstantRecord)
         against_radius = fits(constants, "scaled_to") if self.radii else None
         return {"exponents": fits(constants, "tokens"), "radius_exponents": against_radius}
 
@@ -86,10 +86,6 @@ def fits(records: Sequence[ConstantRecord], against: str) -> list[dict[str, Any]
 def value_of(record: ConstantRecord, estimator: str) -> float | None:
     """The estimator's number: the attained (lower) value for `lipschitz`."""
     return record.lipschitz.lower if estimator == "lipschitz" else record.released
-
-
-def _constants(records: Iterable[Record]) -> list[ConstantRecord]:
-    return [record for record in records if isinstance(record, ConstantRecord)]
 
 
 def _fit(records: Sequence[ConstantRecord], against: str) -> dict[str, Any]:

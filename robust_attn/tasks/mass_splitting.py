@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from robust_attn.records.entry import Json
-from robust_attn.records.kinds import AttackRecord, Record, SplittingRecord
+from robust_attn.records.kinds import AttackRecord, Record, SplittingRecord, of_kind
 from robust_attn.settings import setting
 from robust_attn.tasks.study import Study
 from robust_attn.views.panel import Panel, line
@@ -50,7 +50,6 @@ class MassSplittingTask(Study):
         import torch
 
         from robust_attn.attacks.mass_split import MassSplit
-        from robust_attn.attacks.move import Move
         from robust_attn.attention.measure import TokenMeasure
         from robust_attn.budget import Wasserstein
         from robust_attn.pipeline.balls import single_head
@@ -60,12 +59,8 @@ class MassSplittingTask(Study):
         measure = TokenMeasure.uniform(torch.tensor([[[0.0], [1.0]]], dtype=torch.float64))
         job = LayerJob(SINGLE_HEAD, single_head([[-8.0]]), measure)
         for copies in self.copies:
-            steps, restarts = self.steps, self.restarts
-            attack = (
-                Move(steps=steps, restarts=restarts)
-                if copies == 1
-                else MassSplit(copies=copies, steps=steps, restarts=restarts)
-            )
+            split = MassSplit(copies=copies, steps=self.steps, restarts=self.restarts)
+            attack = split.moving if copies == 1 else split
             for radius in self.radii:
                 yield from attack_records(job, attack, Wasserstein(radius), CertificateOptions(), seed=seed)
 
@@ -74,19 +69,18 @@ class MassSplittingTask(Study):
         ratios = [r.split / r.move for r in _series(records, "balance") if r.split is not None and r.move]
         gains = [r.observed.w2_gain for r in _series(records, "sliver") if r.observed.w2_gain is not None]
         return {
-            "local_constant_by_copies": {str(r.copies): r.lipschitz.lower for r in _attacks(records)},
+            "local_constant_by_copies": {str(r.copies): r.lipschitz.lower for r in of_kind(records, AttackRecord)},
             "largest_ratio_of_balance": max(ratios, default=None),
             "largest_sliver_gain": max(gains, default=None),
         }
 
     def panels(self, records: Sequence[Record]) -> tuple[Panel, ...]:
         """Gain against the budget for every number of copies; constants against m; gain against the sliver's mass."""
-        gains = {
-            f"{copies} copies" if copies > 1 else "move": line(
-                (r.budget.radius or 0.0, r.observed.gain) for r in _attacks(records) if r.copies == copies
-            )
-            for copies in self.copies
-        }
+        gains = {}
+        for copies in self.copies:
+            some = [record for record in of_kind(records, AttackRecord) if record.copies == copies]
+            name = f"{copies} copies" if copies > 1 else "move"
+            gains[name] = line((r.budget.radius or 0.0, r.observed.gain) for r in some)
         balance, sliver = _series(records, "balance"), _series(records, "sliver")
         constants = {
             "move": line((r.mass or 0.0, r.move) for r in balance),
@@ -103,12 +97,8 @@ class MassSplittingTask(Study):
         )
 
 
-def _attacks(records: Sequence[Record]) -> list[AttackRecord]:
-    return [record for record in records if isinstance(record, AttackRecord)]
-
-
 def _series(records: Sequence[Record], series: str) -> list[SplittingRecord]:
-    return [record for record in records if isinstance(record, SplittingRecord) and record.series == series]
+    return [record for record in of_kind(records, SplittingRecord) if record.series == series]
 
 
 def _constants(layer: AttentionLayer, measure: TokenMeasure, seed: int) -> tuple[float, float]:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 from robust_attn.records.entry import Json
 from robust_attn.records.kinds import Record
 from robust_attn.settings import setting
-from robust_attn.tasks.adversarial import Matrix
-from robust_attn.tasks.study import Study, bound_lines, constants, study_records
-from robust_attn.tasks.task import SQUARE, expect_different, expect_square
+from robust_attn.tasks.study import HeadStudy, bound_lines, constants, study_records
+from robust_attn.tasks.task import expect_different
 from robust_attn.views.panel import Panel
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ MASSES = 400
 
 @final
 @dataclass(frozen=True)
-class MeanFieldTask(Study):
+class MeanFieldTask(HeadStudy):
     """From few tokens to many: what a head with V = I attains beside its bounds.
 
     With n - 1 tokens in one place the n tokens are two atoms of masses 1/n and 1 - 1/n, split: exact for any n
@@ -34,7 +33,6 @@ class MeanFieldTask(Study):
     tokens are special.
     """
 
-    A: Matrix = setting([[-1.0]], "the matrix of the head", form=SQUARE)
     radius: float = setting(math.sqrt(2.0), "radius of the ball", least=0)
     lengths: tuple[int, ...] = setting([2**k for k in range(1, 13)], "numbers of tokens written out", least=2)
     beyond: tuple[int, ...] = setting([10**4, 10**5, 10**6, 10**8], "more, as two weighted atoms", least=2)
@@ -43,7 +41,6 @@ class MeanFieldTask(Study):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_square(self.A)
         expect_different(self.lengths)
 
     def measured(self, *, seed: int) -> Iterator[Record]:  # noqa: ARG002

@@ -9,15 +9,13 @@ from typing import ClassVar, final
 from robust_attn.records.entry import Json
 from robust_attn.records.kinds import Record, StudyRecord
 from robust_attn.settings import setting
-from robust_attn.tasks.adversarial import Matrix
-from robust_attn.tasks.study import Study, bound_lines, constants, study_records
-from robust_attn.tasks.task import SQUARE, expect_square
+from robust_attn.tasks.study import SQUARE, HeadStudy, Matrix, bound_lines, constants, study_records
 from robust_attn.views.panel import Panel
 
 
 @final
 @dataclass(frozen=True)
-class RadiusTask(Study):
+class RadiusTask(HeadStudy):
     """The largest constant of one head with V = I on a ball against its radius."""
 
     A: Matrix = setting([[-1.0, 0.6], [0.0, 0.5]], "the matrix of the head", form=SQUARE)
@@ -28,31 +26,21 @@ class RadiusTask(Study):
     name: ClassVar[str] = "radius"
     kinds: ClassVar[tuple[str, ...]] = ("study",)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_square(self.A)
-
     def measured(self, *, seed: int) -> Iterator[Record]:
         """One record per radius and configuration; the best that ascent finds from them and at random comes last."""
         from robust_attn.attacks.worst_case import WorstCaseSearch
-        from robust_attn.pipeline.balls import (
-            Configuration,
-            equal_mass_bounds,
-            lower_configurations,
-            single_head,
-            study_record,
-        )
+        from robust_attn.pipeline import balls
         from robust_attn.pipeline.jobs import generator_for
 
-        layer = single_head(self.A)
+        layer = balls.single_head(self.A)
         for radius in self.radii:
-            upper = equal_mass_bounds(layer, radius=radius, length=self.tokens)
-            known = lower_configurations(self.A, radius=radius, length=self.tokens)
+            upper = balls.equal_mass_bounds(layer, radius=radius, length=self.tokens)
+            known = balls.lower_configurations(self.A, radius=radius, length=self.tokens)
             search = WorstCaseSearch(radius, self.steps, self.restarts)
             starts = tuple(configuration.points for configuration in known)
             found = search(layer, self.tokens, generator=generator_for(seed, self.name, radius), starts=starts)
-            for configuration in (*known, Configuration("search", found.points)):
-                yield study_record(self.name, layer, configuration, radius=radius, upper=upper)
+            for configuration in (*known, balls.Configuration("search", found.points)):
+                yield balls.study_record(self.name, layer, configuration, radius=radius, upper=upper)
 
     def findings(self, records: Sequence[Record]) -> Json | None:
         """How much of the best upper bound, and of the paper's, the search reaches at each radius."""

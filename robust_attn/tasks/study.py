@@ -7,14 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robust_attn.records.kinds import Record, StudyRecord
+from robust_attn.records.kinds import Record, StudyRecord, of_kind
 from robust_attn.records.store import Run
+from robust_attn.settings import setting
 from robust_attn.tasks.task import Needs, Task
+from robust_attn.types import FieldError
 from robust_attn.views.panel import Panel, Point, line
 from robust_attn.views.studies import study_view
 from robust_attn.views.view import View
 from robust_attn.work import Work
 
+Matrix = tuple[tuple[float, ...], ...]
+SQUARE = "a square matrix given by its rows, such as [[-1,0],[0,0.5]]"
 DRAWN_DECADES = 30
 """Bounds beyond 10^30 are left to the records."""
 
@@ -44,9 +48,21 @@ class Study(Task):
         return study_view(run, self.panels(run.records) if run.records else ())
 
 
+@dataclass(frozen=True)
+class HeadStudy(Study):
+    """A study of the head with V = I and a matrix of one's own."""
+
+    A: Matrix = setting([[-1.0]], "the matrix of the head", form=SQUARE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.A or any(len(row) != len(self.A) for row in self.A):
+            raise FieldError("A", f"must be {SQUARE}, got {[list(row) for row in self.A]}.")
+
+
 def study_records(records: Sequence[Record], **values: object) -> list[StudyRecord]:
     """The records of configurations whose fields have these values."""
-    own = [record for record in records if isinstance(record, StudyRecord)]
+    own = of_kind(records, StudyRecord)
     return [r for r in own if all(getattr(r, name) == value for name, value in values.items())]
 
 

@@ -81,12 +81,3 @@ def expect_different(lengths: Sequence[int]) -> None:
     """A line needs two points."""
     if len(set(lengths)) < 2:
         raise FieldError("lengths", f"needs at least two different lengths, got {list(lengths)}.")
-
-
-SQUARE = "a square matrix given by its rows, such as [[-1,0],[0,0.5]]"
-
-
-def expect_square(rows: Sequence[Sequence[float]]) -> None:
-    """As many columns as rows, and at least one."""
-    if not rows or any(len(row) != len(rows) for row in rows):
-        raise FieldError("A", f"must be {SQUARE}, got {[list(row) for row in rows]}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from robust_attn.records.entry import Json
-from robust_attn.records.kinds import Record, TightnessRecord
+from robust_attn.records.kinds import Record, TightnessRecord, of_kind
 from robust_attn.records.store import Run
 from robust_attn.settings import setting
 from robust_attn.tasks.task import Task
@@ -15,6 +15,7 @@ from robust_attn.types import Side
 from robust_attn.views.panel import Panel, Point, line
 from robust_attn.views.studies import excess_of, study_view
 from robust_attn.views.view import View
+from robust_attn.views.words import largest
 from robust_attn.work import Work
 
 
@@ -38,7 +39,7 @@ class TightnessTask(Task):
 
     def findings(self, records: Sequence[Record]) -> Json | None:
         """Per layer and radius the smallest and largest excess over the samples, and the bound that certifies."""
-        own = _own(records)
+        own = of_kind(records, TightnessRecord)
         places = sorted({(record.layer or 0, record.budget.radius or 0.0) for record in own})
         found = []
         for layer, radius in places:
@@ -52,7 +53,7 @@ class TightnessTask(Task):
 
     def view(self, run: Run) -> View:
         """Certificates at every radius, and the excess of each bound."""
-        return study_view(run, panels(_own(run.records)))
+        return study_view(run, panels(of_kind(run.records, TightnessRecord)))
 
 
 def panels(records: Sequence[TightnessRecord]) -> tuple[Panel, ...]:
@@ -72,11 +73,6 @@ def panels(records: Sequence[TightnessRecord]) -> tuple[Panel, ...]:
     )
 
 
-def _own(records: Sequence[Record]) -> list[TightnessRecord]:
-    return [record for record in records if isinstance(record, TightnessRecord)]
-
-
 def _largest(records: Sequence[TightnessRecord], bound: str | None) -> tuple[Point, ...]:
     radii = sorted({record.budget.radius or 0.0 for record in records})
-    values = {r: [excess_of(e, bound) for e in records if e.budget.radius == r] for r in radii}
-    return line((r, max((v for v in found if v is not None), default=None)) for r, found in values.items())
+    return line((r, largest(excess_of(e, bound) for e in records if e.budget.radius == r)) for r in radii)

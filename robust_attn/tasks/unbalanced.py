@@ -10,9 +10,7 @@ from typing import ClassVar, final
 from robust_attn.records.entry import Json, plain
 from robust_attn.records.kinds import Record, StudyRecord
 from robust_attn.settings import setting
-from robust_attn.tasks.adversarial import Matrix
-from robust_attn.tasks.study import Study, bound_lines, constants, study_records
-from robust_attn.tasks.task import SQUARE, expect_square
+from robust_attn.tasks.study import SQUARE, HeadStudy, Matrix, bound_lines, constants, study_records
 from robust_attn.views.panel import Panel
 
 FREE, EQUAL = "free masses", "equal masses"
@@ -20,7 +18,7 @@ FREE, EQUAL = "free masses", "equal masses"
 
 @final
 @dataclass(frozen=True)
-class UnbalancedTask(Study):
+class UnbalancedTask(HeadStudy):
     """The steepest measures of few atoms with free masses, for one head with V = I."""
 
     A: Matrix = setting([[-1.0, 0.0], [0.0, -1.0]], "the matrix of the head", form=SQUARE)
@@ -30,10 +28,6 @@ class UnbalancedTask(Study):
     restarts: int = setting(16, "random starts of the search", least=0)
     name: ClassVar[str] = "unbalanced"
     kinds: ClassVar[tuple[str, ...]] = ("study",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_square(self.A)
 
     def measured(self, *, seed: int) -> Iterator[Record]:
         """One record per radius, number of atoms, and kind of masses."""

@@ -73,8 +73,12 @@ class TextClassifier(Classifier):
     def measure(self, batch: Int[Tensor, "samples n"]) -> TokenMeasure:
         """Word embeddings, before positions are added."""
         table: nn.Module = self.model.module.get_input_embeddings()  # type: ignore[operator]
-        embeddings: Tensor = table(batch.to(next(table.parameters()).device))
+        embeddings: Tensor = table(self.read_ids(batch).to(next(table.parameters()).device))
         return TokenMeasure.uniform(embeddings.detach())
+
+    def read_ids(self, batch: Int[Tensor, "samples n"]) -> Int[Tensor, "samples read"]:
+        """Those of the ids that the model reads: all of them, unless it says otherwise."""
+        return batch
 
     @property
     def ends(self) -> int:

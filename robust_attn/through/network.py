@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.models.selfcheck import TOLERANCES, relative_difference
+from robust_attn.models.selfcheck import COARSE, TOLERANCES, relative_difference
 from robust_attn.predictions.steps import Network
 from robust_attn.through.classifier import exactly
 from robust_attn.through.contract import Classifier
@@ -20,6 +20,8 @@ def network_of(classifier: Classifier, points: Float[Tensor, "n d"]) -> Network:
     An architecture without steps is refused, and so are steps that give other logits. A model that rounds to float32
     inside is compared without that rounding.
     """
+    if classifier.model.dtype in COARSE:
+        raise UserError(f"{classifier.model.name} computes in {classifier.model.dtype}, too coarse to be certified.")
     with torch.no_grad(), exactly(classifier.model):
         network = classifier.network(len(points))
         own = classifier.logits(TokenMeasure.uniform(points.detach()[None]))[0]

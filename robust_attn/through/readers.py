@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from robust_attn.attention.mask import log_weight
+from robust_attn.attention.mask import Mask, log_weight
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.models.generic.as_found import evaluating
 from robust_attn.models.heads import Head
@@ -70,11 +70,21 @@ class OwnHeadClassifier(TextClassifier):
     def logits(self, measure: TokenMeasure) -> Float[Tensor, "samples classes"]:
         """The model's own logits; samples that the model cannot read at once are read one by one, without padding."""
         padded = not bool(measure.present.all())
-        if len(measure.points) > 1 and (padded or self._reads_one_by_one):
+        if len(measure.points) > 1 and (padded or self._refuses_batches):
             samples = [_unpadded(measure, index) for index in range(len(measure.points))]
             return torch.cat([self.logits(sample) for sample in samples])
         measure = _unpadded(measure, 0) if padded else measure
         return self._read(inputs_embeds=measure.points, **self._written(measure))
+
+    def read_ids(self, batch: Int[Tensor, "samples n"]) -> Int[Tensor, "samples read"]:
+        """Without padding at the end, which decoders that classify skip; tokenizers may end a text with it."""
+        padding = getattr(self.model.module.config, "pad_token_id", None)
+        if padding is None or not self._looks_for_padding:
+            return batch
+        last = (batch != padding).int().cumsum(1).argmax(1)
+        if bool((last != last[0]).any()):
+            raise UserError(f"{self.model.name} reads texts that end in padding one by one.")
+        return batch[:, : int(last[0]) + 1]
 
     def logits_of_ids(self, ids: Int[Tensor, "samples n"]) -> Float[Tensor, "samples classes"]:
         """What the model says to token ids: the reference."""
@@ -93,9 +103,14 @@ class OwnHeadClassifier(TextClassifier):
         return logits[:, -1] if self.head is Head.NEXT_TOKEN else logits
 
     @property
-    def _reads_one_by_one(self) -> bool:
-        """Decoders that classify look for padding, and refuse batches where no token is called so."""
-        return self.head is Head.SEQUENCE and getattr(self.model.module.config, "pad_token_id", None) is None
+    def _looks_for_padding(self) -> bool:
+        """Decoders that classify read the last token that is not padding."""
+        return self.head is Head.SEQUENCE and any(layer.weights.mask is not Mask.NONE for layer in self.model.attached)
+
+    @property
+    def _refuses_batches(self) -> bool:
+        """They refuse batches where no token is called padding."""
+        return self._looks_for_padding and getattr(self.model.module.config, "pad_token_id", None) is None
 
     def _written(self, measure: TokenMeasure) -> dict[str, Tensor]:
         """How positions and masses are told, where they are not those of a plain text."""

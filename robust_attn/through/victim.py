@@ -51,7 +51,7 @@ class Perturbed:
     @property
     def loss(self) -> float:
         """Cross-entropy of the label."""
-        return float(functional.cross_entropy(self.logits, torch.tensor([self.label])))
+        return float(functional.cross_entropy(self.logits, torch.tensor([self.label], device=self.logits.device)))
 
     @property
     def margin(self) -> float:
@@ -82,7 +82,7 @@ class Victim:
 
     def target(self, known: Proposal | None = None) -> ModelLoss:
         """The loss of the label."""
-        reader, label = self.classifier, torch.tensor([self.label])
+        reader, label = self.classifier, torch.tensor([self.label], device=self.base.points.device)
         return ModelLoss(reader.logits, self.base, label, image=reader.image, called=reader.model.name, known=known)
 
     def strongest(self, attack: Attack, budget: Budget, generator: torch.Generator) -> Perturbed:

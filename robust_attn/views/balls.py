@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from robust_attn.records.kinds import BallRecord, SearchRecord
+from robust_attn.records.kinds import BallRecord, SearchRecord, of_kind
 from robust_attn.records.store import Run
 from robust_attn.records.verdicts import badness, verdict_counts
 from robust_attn.types import Verdict
 from robust_attn.views import words
-from robust_attn.views.ladder import ball_ladder, ladder_panel, ladder_table, paper_log10
-from robust_attn.views.layers import convergence, shares_of
+from robust_attn.views.ladder import ladder_of, ladder_panel, ladder_table, paper_log10
+from robust_attn.views.layers import convergence_panel, verdict_of
 from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
 from robust_attn.views.panel import Look, Panel, Role
 from robust_attn.views.table import Fields, Table, counts, numbers, perhaps, table_of, texts, verdicts
-from robust_attn.views.view import Headline, Statement, Tile, Tone, View
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View, present
 from robust_attn.views.words import counted, covering, largest, lengths_of, listed, place_of, sentence, share
 
 _TERMS = (
@@ -29,35 +29,28 @@ _TERMS = (
 
 def ball_view(run: Run) -> View:
     """Searches for the worst tokens."""
-    searches = [record for record in run.records if isinstance(record, SearchRecord)]
-    example = max(searches, key=lambda record: (badness(ball_verdict(record)), record.tightness or 0.0))
+    searches = of_kind(run.records, SearchRecord)
+    example = max(searches, key=lambda record: (badness(verdict_of(record)), record.tightness or 0.0))
     place = place_of(example)
-    ladder = ball_ladder(example)
+    ladder = ladder_of(example)
     note = (
         "The smallest upper bound that applies is the one that counts; the others are shown so that you can see what "
         "it saves."
     )
     gain = "gain (output change per unit)"
-    panels = (
-        _layers(searches),
-        ladder_panel("search-ladder", f"The ladder of bounds, {place}", ladder, gain, example.lipschitz.lower),
-        _convergence(searches),
-    )
     return View(
         statement=ball_statement(searches, "search", _promise(searches)),
         tiles=_tiles(searches),
         tables=(_table(searches),),
-        panels=tuple(panel for panel in panels if panel is not None),
+        panels=present(
+            _layers(searches),
+            ladder_panel("search-ladder", f"The ladder of bounds, {place}", ladder, gain, example.lipschitz.lower),
+            convergence_panel(searches, "search-convergence", "search"),
+        ),
         terms=_TERMS,
         details=(ladder_table("search-ladder-table", f"Every bound on the ball, {place}", ladder, "Gain", note),),
         question="how steep can its attention get?",
     )
-
-
-def ball_verdict(record: BallRecord) -> Verdict:
-    """What the record says, except that nothing is promised where the proved number is not known."""
-    known = record.certified.constant is not None
-    return record.verdict if known or record.verdict is Verdict.VIOLATED else Verdict.UNKNOWN
 
 
 def ball_statement(records: Sequence[BallRecord], noun: str, promise: str) -> Statement:
@@ -73,7 +66,7 @@ def ball_statement(records: Sequence[BallRecord], noun: str, promise: str) -> St
 
 
 def _headline(records: Sequence[BallRecord], noun: str) -> Headline:
-    counts = verdict_counts(map(ball_verdict, records))
+    counts = verdict_counts(map(verdict_of, records))
     total = len(records)
     if counts[Verdict.VIOLATED]:
         detail = (
@@ -127,8 +120,8 @@ def _table(records: Sequence[BallRecord]) -> Table:
         texts("Proved by", lambda record: record.certified.bound, code=True),
         numbers("Search found", lambda record: record.lipschitz.lower, at_least),
         numbers("Tightness", lambda record: record.tightness, percent),
-        perhaps("Paper’s bound", lambda record: paper_log10(ball_ladder(record)), power_of_ten, optional=True),
-        verdicts(ball_verdict),
+        perhaps("Paper’s bound", paper_log10, power_of_ten, optional=True),
+        verdicts(verdict_of),
     )
     note = (
         "The largest gain that any tokens in the ball can have, as proved, and the largest that the search found. "
@@ -153,15 +146,3 @@ def _layers(records: Sequence[BallRecord]) -> Panel | None:
         caption="The thick blue line is proved: no tokens in the ball amplify a change more. The dashed orange line is "
         "the steepest configuration that the search found. The axis is logarithmic.",
     )
-
-
-def _convergence(records: Sequence[BallRecord]) -> Panel | None:
-    curves = {
-        f"layer {record.layer}, sample {record.sample}": shares
-        for record in records
-        if len(shares := shares_of(record.convergence, record.certified.constant)) > 1
-    }
-    if not curves:
-        return None
-    best = largest(y for shares in curves.values() for _, y in shares)
-    return convergence("search-convergence", "search", curves, f"{counted(len(curves), 'curve')}; {percent(best)}")

@@ -6,14 +6,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from robust_attn.records.kinds import CarriedRecord, CaseRecord, Record
+from robust_attn.records.kinds import CarriedRecord, CaseRecord, Record, of_kind
 from robust_attn.records.parts import Approach, Findings
 from robust_attn.records.store import Run
 from robust_attn.types import Verdict
 from robust_attn.views.numerals import percent, plain
 from robust_attn.views.panel import Look, Panel, Role
-from robust_attn.views.table import LARGEST, Cell, Fields, Table, cells, counts, table_of, texts, verdicts
-from robust_attn.views.view import Headline, Statement, Tile, Tone, View
+from robust_attn.views.table import LARGEST, Cell, Fields, Table, cells, counts, filled, table_of, texts, verdicts
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View, present
 from robust_attn.views.words import UNKNOWN, counted, duration, listed
 
 _TERMS = (
@@ -24,29 +24,26 @@ _TERMS = (
 )
 
 
-def campaign_view(run: Run, found: Findings | None = None) -> View:
-    """A campaign; `found` is what it amounts to, where the caller knows more than the records say."""
-    cases = [record for record in run.records if isinstance(record, CaseRecord)]
-    told = found or findings_of(run.records)
+def campaign_view(run: Run) -> View:
+    """A campaign."""
+    cases, told = of_kind(run.records, CaseRecord), findings_of(run.records)
     broken = [case for case in cases if case.verdict is Verdict.VIOLATED]
     unknown = [case for case in cases if case.judged is Verdict.UNKNOWN]
-    asking = [*broken, *unknown]
-    panel = _panel(told)
     return View(
         statement=_statement(run.records, told, len(unknown)),
         tiles=_tiles(told),
-        tables=(*((_case_table(asking),) if asking else ()), _closest_table(told)),
-        panels=(panel,) if panel else (),
+        tables=filled(_case_table([*broken, *unknown]), _closest_table(told)),
+        panels=present(_panel(told)),
         terms=_TERMS,
-        details=tuple(table for table in (_drawn_table(told), _reason_table(told)) if table.rows),
+        details=filled(_drawn_table(told), _reason_table(told)),
         question="does any promise break?",
     )
 
 
 def findings_of(records: Sequence[Record]) -> Findings:
     """What the cases amount to; a record of an earlier campaign counts as all of its cases."""
-    parts = [record.carried for record in records if isinstance(record, CarriedRecord)]
-    parts += [_of_one(record) for record in records if isinstance(record, CaseRecord)]
+    parts = [record.carried for record in of_kind(records, CarriedRecord)]
+    parts += map(_of_one, of_kind(records, CaseRecord))
     closest: dict[str, Approach] = {}
     drawn: defaultdict[str, Counter[str]] = defaultdict(Counter)
     unknown: Counter[str] = Counter()

@@ -8,28 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from robust_attn.records.kinds import CertifyRecord
+from robust_attn.records.parts import Constant, RadiusPart
 from robust_attn.records.verdicts import worst_verdict
 from robust_attn.types import Verdict
-from robust_attn.views.ladder import check_ladder, paper_log10
+from robust_attn.views.ladder import paper_log10
 from robust_attn.views.layers import covers_of, promised, verdict_of
 from robust_attn.views.numerals import at_least, at_most, plain, power_of_ten
 from robust_attn.views.panel import MapCell, Panel
-from robust_attn.views.table import (
-    Cell,
-    Fields,
-    Table,
-    between,
-    cells,
-    counts,
-    number,
-    numbers,
-    perhaps,
-    table_of,
-    texts,
-    verdicts,
-)
+from robust_attn.views.table import Fields, Table, constants, counts, numbers, perhaps, table_of, texts, verdicts
 from robust_attn.views.view import Tile
-from robust_attn.views.words import COVERS, covering, largest, listed
+from robust_attn.views.words import COVERS, covering, largest, listed, part_of
 
 LABELLED_HEADS = 12
 """Heads of a layer up to which every cell of the map carries its number."""
@@ -43,19 +31,11 @@ class CertificateRow:
     `widest` has the largest promise and `shortest` the smallest certified radius, so that both cover all of them.
     """
 
+    layer: int | None
+    head: int | None
     records: tuple[CertifyRecord, ...]
     widest: CertifyRecord
     shortest: CertifyRecord
-
-    @property
-    def layer(self) -> int | None:
-        """Number of the layer."""
-        return self.widest.layer
-
-    @property
-    def head(self) -> int | None:
-        """Number of the head; None for the whole layer."""
-        return self.widest.head
 
     @property
     def certified(self) -> float | None:
@@ -63,16 +43,25 @@ class CertificateRow:
         return self.widest.certified.output_change
 
     @property
+    def asked(self) -> RadiusPart | None:
+        """The smallest certified radius; None if no radius was asked for."""
+        return self.shortest.certified_radius
+
+    @property
     def tolerance(self) -> float | None:
         """The change that the certified radius keeps; None if no radius was asked for."""
-        asked = self.shortest.certified_radius
-        return None if asked is None else asked.tolerance
+        return self.asked.tolerance if self.asked else None
 
     @property
     def radius_shown(self) -> str:
-        """The certified radius rounded down, so that the promise still holds at what is printed."""
-        radius = radius_of(self.shortest)
-        return UNBOUNDED if radius == math.inf else at_least(radius)
+        """The certified radius as it is printed."""
+        return _shown(radius_of(self.shortest))
+
+    @property
+    def constant(self) -> Constant:
+        """The largest local constant over the samples, from both sides."""
+        lower, upper = self.largest(lambda r: r.lipschitz.lower), self.largest(lambda r: r.lipschitz.upper)
+        return Constant(lower=lower, upper=upper)
 
     @property
     def verdict(self) -> Verdict:
@@ -90,9 +79,10 @@ def certificate_rows(records: Iterable[CertifyRecord]) -> tuple[CertificateRow, 
     for record in records:
         layer, head = record.layer, record.head
         groups[math.inf if layer is None else layer, -1 if head is None else head].append(record)
+    ordered = (tuple(found) for _, found in sorted(groups.items()))
     return tuple(
-        CertificateRow(tuple(found), max(found, key=promised), min(found, key=_radius_or_none))
-        for _, found in sorted(groups.items())
+        CertificateRow(each[0].layer, each[0].head, each, max(each, key=promised), min(each, key=_radius_or_none))
+        for each in ordered
     )
 
 
@@ -112,20 +102,21 @@ def certificate_table(rows: Sequence[CertificateRow], noun: str) -> Table:
     """Norms, constants, promises and radii by layer and head."""
     asked = next((row.tolerance for row in rows if row.tolerance is not None), None)
     budget = rows[0].widest.budget
+    head: Fields[CertificateRow] = (counts("Head", lambda row: row.head),)
     radius: Fields[CertificateRow] = (
-        cells(f"Radius for {plain(asked)}", lambda row: number(radius_of(row.shortest), lambda _: row.radius_shown)),
-        texts("Radius by", _radius_bound, code=True, optional=True),
+        numbers(f"Radius for {plain(asked)}", lambda row: radius_of(row.shortest), _shown),
+        texts("Radius by", lambda row: row.asked.bound if row.asked else None, code=True, optional=True),
     )
     fields: Fields[CertificateRow] = (
         counts("Layer", lambda row: row.layer),
-        *([counts("Head", _head)] if any(row.head is not None for row in rows) else []),
+        *(head if any(row.head is not None for row in rows) else ()),
         perhaps("R", lambda row: row.largest(lambda record: record.norms.radius), optional=True),
         perhaps("|W_O W_V|", lambda row: row.largest(lambda record: record.norms.value), optional=True),
         perhaps("|A|", lambda row: row.largest(lambda record: record.norms.interaction), optional=True),
         perhaps("κ", lambda row: row.largest(lambda record: record.norms.kappa), optional=True),
         perhaps("c_n", lambda row: row.largest(lambda record: record.norms.mixing), optional=True),
-        cells("Local Lipschitz", _constant),
-        perhaps("Paper’s bound", _paper, power_of_ten, optional=True),
+        constants("Local Lipschitz", lambda row: row.constant),
+        perhaps("Paper’s bound", lambda row: largest(map(paper_log10, row.records)), power_of_ten, optional=True),
         numbers("Moves at most", lambda row: row.certified, at_most),
         texts("Certified by", lambda row: row.widest.certified.bound, code=True),
         texts("Covers", lambda row: COVERS[covers_of(row.widest)], optional=True),
@@ -142,22 +133,9 @@ def certificate_table(rows: Sequence[CertificateRow], noun: str) -> Table:
     return table_of("certificate-table", title, fields, rows, note=note, terminal=True)
 
 
-def _head(row: CertificateRow) -> int | None:
-    return row.head
-
-
-def _radius_bound(row: CertificateRow) -> str | None:
-    asked = row.shortest.certified_radius
-    return asked.bound if asked else None
-
-
-def _constant(row: CertificateRow) -> Cell:
-    lower, upper = row.largest(lambda r: r.lipschitz.lower), row.largest(lambda r: r.lipschitz.upper)
-    return between(lower, upper)
-
-
-def _paper(row: CertificateRow) -> float | None:
-    return largest(paper_log10(check_ladder(record)) for record in row.records)
+def _shown(radius: float | None) -> str:
+    """Rounded down, so that the promise still holds at what is printed."""
+    return UNBOUNDED if radius == math.inf else at_least(radius)
 
 
 def radius_promise(rows: Sequence[CertificateRow]) -> str:
@@ -173,8 +151,7 @@ def radius_promise(rows: Sequence[CertificateRow]) -> str:
 
 
 def _radii(rows: Sequence[CertificateRow]) -> str:
-    low = min(rows, key=lambda row: _radius_or_none(row.shortest))
-    high = max(rows, key=lambda row: _radius_or_none(row.shortest))
+    low, high = (choose(rows, key=lambda row: _radius_or_none(row.shortest)) for choose in (min, max))
     amount, where = plain(low.tolerance), "in the norm of the budget"
     if len(rows) == 1:
         return (
@@ -203,16 +180,18 @@ def heads_panel(rows: Sequence[CertificateRow]) -> Panel | None:
     heads = [row for row in rows if row.head is not None and row.layer is not None and (row.certified or 0.0) > 0]
     if len(heads) < 2:
         return None
-    gains = {(row.layer or 0, row.head or 0): (row.certified or 0.0) / _unit(row) for row in heads}
+    gains = {
+        (row.layer or 0, row.head or 0): (row.certified or 0.0) / (row.widest.budget.radius or 1.0) for row in heads
+    }
     labelled = max(head for _, head in gains) < LABELLED_HEADS
     cells = tuple(
-        MapCell(layer, head, gain, at_most(gain, 2) if labelled else "", f"layer {layer}, head {head}: {_most(gain)}")
-        for (layer, head), gain in gains.items()
+        MapCell(*place, gain, at_most(gain, 2) if labelled else "", f"{part_of(*place)}: at most {at_most(gain)}")
+        for place, gain in gains.items()
     )
-    highest, lowest = max(gains, key=lambda place: gains[place]), min(gains, key=lambda place: gains[place])
+    highest, lowest = (choose(gains, key=lambda place: gains[place]) for choose in (max, min))
     told = (
-        f"{len(gains)} heads; largest certified gain {at_most(gains[highest])} in layer {highest[0]}, head "
-        f"{highest[1]}; smallest {at_most(gains[lowest])} in layer {lowest[0]}, head {lowest[1]}"
+        f"{len(gains)} heads; largest certified gain {at_most(gains[highest])} in {part_of(*highest)}; smallest "
+        f"{at_most(gains[lowest])} in {part_of(*lowest)}"
     )
     radius = plain(heads[0].widest.budget.radius)
     caption = (
@@ -220,11 +199,3 @@ def heads_panel(rows: Sequence[CertificateRow]) -> Panel | None:
         "all samples: the stronger the colour, the more. The table of layers and heads has every number."
     )
     return Panel("heads", "Layers and heads", "head", "layer", {}, cells=cells, caption=caption, description=told)
-
-
-def _unit(row: CertificateRow) -> float:
-    return row.widest.budget.radius or 1.0
-
-
-def _most(gain: float) -> str:
-    return f"at most {at_most(gain)}"

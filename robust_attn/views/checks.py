@@ -4,40 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from robust_attn.records.kinds import AttackRecord, CertifyRecord, Check
+from robust_attn.records.kinds import AttackRecord, CertifyRecord, Check, of_kind
 from robust_attn.records.store import Run
 from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Covers, Verdict
-from robust_attn.views import words
-from robust_attn.views.certificates import (
-    certificate_rows,
-    certificate_table,
-    heads_panel,
-    radius_promise,
-    radius_tile,
-)
+from robust_attn.views import layers, words
+from robust_attn.views.certificates import certificate_rows, certificate_table, heads_panel, radius_promise, radius_tile
 from robust_attn.views.facts import input_noun
-from robust_attn.views.ladder import check_ladder, ladder_panel, ladder_table
-from robust_attn.views.layers import (
-    LayerRow,
-    by_layer,
-    convergence_panel,
-    covers_of,
-    example_of,
-    layer_table,
-    layers_panel,
-    record_table,
-    verdict_of,
-)
+from robust_attn.views.ladder import ladder_of, ladder_panel, ladder_table
+from robust_attn.views.layers import LayerRow, by_layer, covers_of, example_of, verdict_of
 from robust_attn.views.numerals import at_least, at_most, percent
 from robust_attn.views.panel import Panel
 from robust_attn.views.passages import passages_of
 from robust_attn.views.radii import radii_panel
 from robust_attn.views.table import Table
-from robust_attn.views.view import Headline, Statement, Tile, Tone, View, nothing_view
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View, nothing_view, present
 from robust_attn.views.words import counted, covering, largest, listed, place_of, sentence, share
 
-_FROM_NARROW_TO_WIDE = (Covers.ATOMS, Covers.COPIES, Covers.MEASURES, Covers.INPUTS)
 _TERMS = (
     words.GAIN,
     words.LIPSCHITZ,
@@ -61,43 +44,33 @@ _NORM_TERMS = (
 
 def checks_view(run: Run) -> View:
     """Attacks and certificates of a run."""
-    checks = [record for record in run.records if isinstance(record, AttackRecord | CertifyRecord)]
+    checks = of_kind(run.records, AttackRecord, CertifyRecord)
     if not checks:
         return nothing_view()
-    attacks = [record for record in checks if isinstance(record, AttackRecord)]
-    rows = certificate_rows(record for record in checks if isinstance(record, CertifyRecord))
+    rows = certificate_rows(of_kind(checks, CertifyRecord))
     noun = input_noun(run)
-    statement = check_statement(checks, noun, radius_promise(rows))
-    table = certificate_table(rows, noun) if rows else None
-    panels = (*check_panels(checks), heads_panel(rows))
     return View(
-        statement=statement,
+        statement=check_statement(checks, noun, radius_promise(rows)),
         tiles=(*_tiles(checks), *radius_tile(rows)),
-        tables=(layer_table(checks, noun, terminal=not rows), *((table,) if table else ())),
-        panels=tuple(panel for panel in panels if panel is not None),
+        tables=present(
+            layers.layer_table(checks, noun, terminal=not rows), certificate_table(rows, noun) if rows else None
+        ),
+        panels=present(*check_panels(checks), heads_panel(rows)),
         terms=(*_TERMS, *(_NORM_TERMS if rows else ())),
-        passages=passages_of(attacks, run.inputs or {}),
-        details=(*ladder_details(checks), record_table(checks, noun)),
+        passages=passages_of(of_kind(checks, AttackRecord), run.inputs or {}),
+        details=(*ladder_details(checks), layers.record_table(checks, noun)),
     )
 
 
 def check_panels(checks: Sequence[Check]) -> tuple[Panel, ...]:
     """The figures of checks of any kind."""
     example = example_of(checks)
-    reached = example.observed.output_change if example and example.attacked else None
-    ladder = (
-        ladder_panel(
-            "ladder",
-            f"The ladder of bounds, {place_of(example)}",
-            check_ladder(example),
-            "change of the output",
-            reached,
-        )
-        if example
-        else None
-    )
-    found = (layers_panel(checks), ladder, convergence_panel(checks), radii_panel(checks))
-    return tuple(panel for panel in found if panel is not None)
+    ladder = None
+    if example:
+        title = f"The ladder of bounds, {place_of(example)}"
+        reached = example.observed.output_change if example.attacked else None
+        ladder = ladder_panel("ladder", title, ladder_of(example), "change of the output", reached)
+    return present(layers.layers_panel(checks), ladder, layers.convergence_panel(checks), radii_panel(checks))
 
 
 def ladder_details(checks: Sequence[Check]) -> tuple[Table, ...]:
@@ -113,20 +86,15 @@ def ladder_details(checks: Sequence[Check]) -> tuple[Table, ...]:
         "only stands apart: it is no bound within the budget."
     )
     title = f"Every bound for {place_of(example)}"
-    return (ladder_table("ladder-table", title, check_ladder(example), "Output change", note),)
+    return (ladder_table("ladder-table", title, ladder_of(example), "Output change", note),)
 
 
 def check_statement(checks: Sequence[Check], noun: str, radii: str = "") -> Statement:
     """What checks promise, how surely, and what they do not."""
-    layers = by_layer(checks)
     chances = [_chance(check) for check in checks if check.certified.output_change is not None]
-    said = (_promise(checks, layers, noun), radii)
-    return Statement(
-        check_headline(checks),
-        tuple(sentence for sentence in said if sentence),
-        words.joint_confidence(chances, "promise"),
-        _limits(checks, noun),
-    )
+    promises = tuple(said for said in (_promise(checks, by_layer(checks), noun), radii) if said)
+    confidence = words.joint_confidence(chances, "promise")
+    return Statement(check_headline(checks), promises, confidence, _limits(checks, noun))
 
 
 def check_headline(checks: Sequence[Check]) -> Headline:
@@ -134,33 +102,26 @@ def check_headline(checks: Sequence[Check]) -> Headline:
     counts = verdict_counts(map(verdict_of, checks))
     total = len(checks)
     if counts[Verdict.VIOLATED]:
-        return Headline(
-            Tone.VIOLATED,
-            "A promise was broken",
+        detail = (
             f"In {share(counts[Verdict.VIOLATED], total, 'check')} the output moved further than certified. "
-            "The certificate, or the code that computed it, is wrong: do not rely on these numbers.",
+            "The certificate, or the code that computed it, is wrong: do not rely on these numbers."
         )
+        return Headline(Tone.VIOLATED, "A promise was broken", detail)
     if counts[Verdict.UNKNOWN]:
-        none = counts[Verdict.UNKNOWN] == total
-        return Headline(
-            Tone.UNKNOWN,
-            "No promise could be computed" if none else "Not every promise could be computed",
-            f"For {share(counts[Verdict.UNKNOWN], total, 'check')} a number is not finite, or rounding could decide: "
-            "nothing is promised there.",
-        )
+        title = f"{'No' if counts[Verdict.UNKNOWN] == total else 'Not every'} promise could be computed"
+        which = share(counts[Verdict.UNKNOWN], total, "check")
+        detail = f"For {which} a number is not finite, or rounding could decide: nothing is promised there."
+        return Headline(Tone.UNKNOWN, title, detail)
     if counts[Verdict.VACUOUS]:
         return _vacuous(counts[Verdict.VACUOUS], checks)
     return _all_hold(checks)
 
 
 def _vacuous(count: int, checks: Sequence[Check]) -> Headline:
-    some = "none says anything new" if count == len(checks) else "some say nothing new"
-    return Headline(
-        Tone.VACUOUS,
-        f"No promise was broken, but {some}",
-        f"{sentence(share(count, len(checks), 'promise'))} {'is' if count == 1 else 'are'} no better than the trivial "
-        f"limit, which holds whatever a perturbation does.{_reach(checks)}",
-    )
+    title = f"No promise was broken, but {words.nothing_new(count, len(checks))}"
+    which = f"{sentence(share(count, len(checks), 'promise'))} {'is' if count == 1 else 'are'}"
+    detail = f"{which} no better than the trivial limit, which holds whatever a perturbation does.{_reach(checks)}"
+    return Headline(Tone.VACUOUS, title, detail)
 
 
 def _all_hold(checks: Sequence[Check]) -> Headline:
@@ -185,25 +146,26 @@ def _chance(check: Check) -> float | None:
     return stated if stated is None or of_radius is None else max(stated, of_radius)
 
 
-def _promise(checks: Sequence[Check], layers: Sequence[LayerRow], noun: str) -> str:
+def _promise(checks: Sequence[Check], rows: Sequence[LayerRow], noun: str) -> str:
     """What is promised, for which inputs: the sentence that the whole report supports."""
-    known = [layer for layer in layers if layer.certified is not None]
+    known = [row for row in rows if row.certified is not None]
     if any(check.verdict is Verdict.VIOLATED for check in checks):
         return "Nothing is promised: a certificate that an attack has broken does not certify."
     if not known:
-        return "No finite certificate was computed, so nothing is promised." if layers else ""
+        return "No finite certificate was computed, so nothing is promised." if rows else ""
     samples = len({check.sample for check in checks})
     inputs = f"For the {noun} tested" if samples == 1 else f"For each of the {samples} {noun}s tested"
     radius = min((check.budget.radius for check in checks if check.budget.radius is not None), default=None)
     does = words.budget_words(checks[0].budget, radius, f"its {words.lengths_of(checks)}")
-    missing = [layer.layer for layer in layers if layer.certified is None]
+    missing = [row.layer for row in rows if row.certified is None]
     except_for = f" Nothing is promised for layer {listed(missing)}." if missing else ""
     return f"{inputs}, any perturbation that {does}{_split(checks)} {_effect(known)}{except_for}"
 
 
 def narrowest(checks: Sequence[Check]) -> Covers:
     """The class of perturbations that every promise covers."""
-    return min((covers_of(check) for check in checks), key=_FROM_NARROW_TO_WIDE.index)
+    from_narrow_to_wide = (Covers.ATOMS, Covers.COPIES, Covers.MEASURES, Covers.INPUTS)
+    return min(map(covers_of, checks), key=from_narrow_to_wide.index)
 
 
 def _split(checks: Sequence[Check]) -> str:
@@ -226,8 +188,7 @@ def _effect(known: Sequence[LayerRow]) -> str:
     if len(known) == 1:
         only = known[0]
         return f"changes the output of layer {only.layer} by at most {at_most(only.certified)} ({measure})."
-    low = min(known, key=lambda layer: layer.certified or 0.0)
-    high = max(known, key=lambda layer: layer.certified or 0.0)
+    low, high = (choose(known, key=lambda row: row.certified or 0.0) for choose in (min, max))
     return (
         f"changes the output of each attention layer by at most the amount listed for it: from "
         f"{at_most(low.certified)} in layer {low.layer} to {at_most(high.certified)} in layer {high.layer} ({measure})."

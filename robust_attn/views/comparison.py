@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from robust_attn.records.store import Run
+from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Verdict
 from robust_attn.views import facts, words
 from robust_attn.views.numerals import at_least, at_most, percent
-from robust_attn.views.panel import Look, Panel, Role
-from robust_attn.views.run_line import UNSTATED, RunLine, run_lines
+from robust_attn.views.panel import Look, Panel, Role, positive_line
+from robust_attn.views.run_line import UNSTATED, RunLine, run_lines, settings_label
 from robust_attn.views.split_gain import split_gains, split_panel, split_table
-from robust_attn.views.table import ABSENT, Cell, Field, Fields, Table, cells, counts, perhaps, table_of, texts
+from robust_attn.views.table import ABSENT, Cell, Field, Fields, Table, cells, counts, filled, perhaps, table_of, texts
 from robust_attn.views.trends import along_panels, trend_table, value_table
-from robust_attn.views.view import Headline, Statement, Tile, Tone, View
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View, present
 from robust_attn.views.words import counted, sentence, share
 
 RUNS_SHOWN = 1000
@@ -28,26 +29,21 @@ def comparison_view(top: Path, runs: Sequence[Run], links: Mapping[Path, str]) -
     lines = run_lines(top, runs)
     gains = split_gains(lines)
     unfinished = [line for line in lines if not line.complete]
-    panels = (*along_panels(lines), *_side_by_side(lines), split_panel(gains))
-    tables = (_unfinished_table(unfinished), _run_table(lines, links))
-    details = (value_table(lines), split_table(gains), trend_table(lines))
     return View(
         statement=Statement(headline(lines), extremes(lines), limits=_limits(lines)),
         tiles=_tiles(lines),
-        tables=tuple(table for table in tables if table.rows),
-        panels=tuple(panel for panel in panels if panel is not None),
+        tables=filled(_unfinished_table(unfinished), _run_table(lines, links)),
+        panels=present(*along_panels(lines), *_side_by_side(lines), split_panel(gains)),
         terms=(words.GAIN, words.TIGHTNESS, words.LIPSCHITZ),
-        details=tuple(table for table in details if table.rows),
+        details=filled(value_table(lines), split_table(gains), trend_table(lines)),
     )
 
 
 def headline(lines: Sequence[RunLine]) -> Headline:
     """One verdict on the whole comparison, with the runs that did not end well."""
     failed = sum(not line.complete for line in lines)
-    total = sum(len(line.verdicts) for line in lines)
-    counts = {verdict: sum(line.counts[verdict] for line in lines) for verdict in Verdict}
-    flipped = sum(line.flips[0] for line in lines if line.flips)
-    predictions = sum(line.flips[1] for line in lines if line.flips)
+    counts, (flipped, predictions) = _counts(lines), _flips(lines)
+    total = sum(counts.values())
     more = f" {sentence(share(flipped, predictions, 'prediction'))} flipped." if predictions else ""
     more += f" {counted(failed, 'run')} failed or did not finish." if failed else ""
     runs = counted(len(lines), "run")
@@ -63,12 +59,10 @@ def headline(lines: Sequence[RunLine]) -> Headline:
         detail = f"{unknown} ended without a finite number, or within rounding, in {runs}.{more}"
         return Headline(Tone.UNKNOWN, "Not every promise could be computed", detail)
     if counts[Verdict.VACUOUS]:
-        every = counts[Verdict.VACUOUS] == total
-        title = f"No promise was broken, but {'none says anything new' if every else 'some say nothing new'}"
+        title = f"No promise was broken, but {words.nothing_new(counts[Verdict.VACUOUS], total)}"
         trivial = f"In {share(counts[Verdict.VACUOUS], total, 'check')} the promise is no better than the trivial limit"
         return Headline(Tone.VACUOUS, title, f"{trivial}, in {runs}.{more}")
-    title = "Every promise held" if not failed else "Every promise held so far"
-    tone = Tone.HOLDS if not failed else Tone.UNKNOWN
+    tone, title = (Tone.UNKNOWN, "Every promise held so far") if failed else (Tone.HOLDS, "Every promise held")
     return Headline(tone, title, f"{counted(total, 'check')} in {runs}.{more}")
 
 
@@ -81,8 +75,7 @@ def extremes(lines: Sequence[RunLine]) -> tuple[str, ...]:
         strongest = max(gains, key=lambda line: line.gain or 0.0)
         found.append(f"The strongest attack has gain {at_least(strongest.gain)} ({_named(strongest)}).")
     if len(shares) > 1:
-        tightest = max(shares, key=lambda line: line.tightness or 0.0)
-        loosest = min(shares, key=lambda line: line.tightness or 0.0)
+        tightest, loosest = (choose(shares, key=lambda line: line.tightness or 0.0) for choose in (max, min))
         found.append(
             f"Of the tightest promise {percent(tightest.tightness)} was reached ({_named(tightest)}), of the loosest "
             f"{percent(loosest.tightness)} ({_named(loosest)})."
@@ -103,31 +96,33 @@ def notes(runs: Sequence[Run]) -> tuple[str, ...]:
 def _named(line: RunLine) -> str:
     if len(line.settings) > COLUMNS_OF_SETTINGS:
         return line.label
-    told = ", ".join(f"{key}={value}" for key, value in line.settings.items() if value != UNSTATED)
-    return told or line.label
+    return settings_label(line.settings) or line.label
 
 
 def _limits(lines: Sequence[RunLine]) -> str:
     tasks = {facts.text_of(facts.fact(line.run, "task")) for line in lines}
-    return (
-        "Anything beyond what the report of each run says."
-        if len(tasks) < 2
-        else "Anything beyond what the report of each run says. Runs of different tasks ask different questions: "
-        "numbers are compared only where they mean the same."
-    )
+    apart = " Runs of different tasks ask different questions: numbers are compared only where they mean the same."
+    return f"Anything beyond what the report of each run says.{apart if len(tasks) > 1 else ''}"
 
 
 def _tiles(lines: Sequence[RunLine]) -> tuple[Tile, ...]:
     complete = sum(line.complete for line in lines)
-    counts = {verdict: sum(line.counts[verdict] for line in lines) for verdict in Verdict}
-    flips = [line.flips for line in lines if line.flips]
-    cells = [Tile("Runs", str(len(lines)), f"{complete} complete")]
-    if any(counts.values()):
-        cells.append(Tile("Checks", str(sum(counts.values())), words.verdict_words(counts)))
-    if flips:
-        flipped, total = sum(pair[0] for pair in flips), sum(pair[1] for pair in flips)
-        cells.append(Tile("Flipped", f"{flipped} of {total}", "predictions"))
-    return tuple(cells)
+    counts, (flipped, total) = _counts(lines), _flips(lines)
+    return present(
+        Tile("Runs", str(len(lines)), f"{complete} complete"),
+        Tile("Checks", str(sum(counts.values())), words.verdict_words(counts)) if any(counts.values()) else None,
+        Tile("Flipped", f"{flipped} of {total}", "predictions") if total else None,
+    )
+
+
+def _counts(lines: Sequence[RunLine]) -> dict[Verdict, int]:
+    return verdict_counts(verdict for line in lines for verdict in line.verdicts)
+
+
+def _flips(lines: Sequence[RunLine]) -> tuple[int, int]:
+    """How many predictions were flipped, of how many."""
+    known = [line.flips for line in lines if line.flips]
+    return sum(flipped for flipped, _ in known), sum(total for _, total in known)
 
 
 def _unfinished_table(lines: Sequence[RunLine]) -> Table:
@@ -145,13 +140,13 @@ def _unfinished_table(lines: Sequence[RunLine]) -> Table:
 
 
 def _run_table(lines: Sequence[RunLine], links: Mapping[Path, str]) -> Table:
+    together: Fields[RunLine] = (texts("Settings", lambda line: line.typed),)
     keys = list(lines[0].settings)
-    together = len(keys) > COLUMNS_OF_SETTINGS
     fields: Fields[RunLine] = (
         cells("Run", lambda line: Cell(line.label, link=links.get(line.run.folder, "")), left=True),
         cells("Verdicts", _verdicts, left=True),
         texts("Status", lambda line: line.run.status),
-        *([texts("Settings", _typed)] if together else [_setting_field(key) for key in keys]),
+        *(together if len(keys) > COLUMNS_OF_SETTINGS else map(_setting_field, keys)),
         counts("Records", lambda line: len(line.run.records), optional=True),
         perhaps("Local Lipschitz", lambda line: line.lipschitz, at_least, optional=True),
         perhaps("Largest gain", lambda line: line.gain, at_least, optional=True),
@@ -167,10 +162,6 @@ def _run_table(lines: Sequence[RunLine], links: Mapping[Path, str]) -> Table:
 
 def _setting_field(key: str) -> Field[RunLine]:
     return texts(key, lambda line: line.settings[key])
-
-
-def _typed(line: RunLine) -> str:
-    return line.typed
 
 
 def _verdicts(line: RunLine) -> Cell:
@@ -200,8 +191,8 @@ def _runs_panel(kind: str, known: Sequence[RunLine], *, only: bool) -> Panel:
         "run",
         "change of the output",
         {
-            "observed": tuple((float(place), line.observed) for place, line in enumerate(drawn) if line.observed),
-            "certified": tuple((float(place), line.certified) for place, line in enumerate(drawn) if line.certified),
+            "observed": positive_line(enumerate(line.observed for line in drawn)),
+            "certified": positive_line(enumerate(line.certified for line in drawn)),
         },
         looks={"observed": Look(Role.OBSERVED), "certified": Look(Role.CERTIFIED)},
         categories=tuple(_short(line) for line in drawn),

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from robust_attn.records.kinds import ConstantRecord
+from robust_attn.records.kinds import ConstantRecord, of_kind
 from robust_attn.records.store import Run
 from robust_attn.views import words
 from robust_attn.views.fit import PowerLaw, power_law
 from robust_attn.views.numerals import at_least, at_most, plain
 from robust_attn.views.panel import Look, Panel, Point, Role
 from robust_attn.views.samples import sample_fields
-from robust_attn.views.table import Field, Fields, Table, between, cells, counts, numbers, perhaps, table_of, texts
-from robust_attn.views.view import Headline, Statement, Tile, Tone, View
+from robust_attn.views.table import Field, Fields, Table, constants, counts, filled, numbers, perhaps, table_of, texts
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View, present
 from robust_attn.views.words import counted, covering, largest, listed, part_of
 
 LINES_DRAWN = 8
@@ -57,17 +57,13 @@ RADIUS = Axis("radius", "radius of the tokens", "R", lambda r: r.scaled_to, lamb
 
 def constants_view(run: Run) -> View:
     """Local constants of a run."""
-    records = [record for record in run.records if isinstance(record, ConstantRecord)]
-    growths = {axis.key: growth_of(records, axis) for axis in (TOKENS, RADIUS)}
-    panels = (_panel(growths["tokens"], TOKENS), _panel(growths["radius"], RADIUS))
+    records = of_kind(run.records, ConstantRecord)
+    by_length, by_radius = growth_of(records, TOKENS), growth_of(records, RADIUS)
     return View(
         statement=_statement(records),
         tiles=_tiles(records),
-        tables=(
-            _growth_table(growths["tokens"], TOKENS),
-            *((_growth_table(growths["radius"], RADIUS),) if growths["radius"] else ()),
-        ),
-        panels=tuple(panel for panel in panels if panel is not None),
+        tables=(_growth_table(by_length, TOKENS), *filled(_growth_table(by_radius, RADIUS))),
+        panels=present(_panel(by_length, TOKENS), _panel(by_radius, RADIUS)),
         terms=(words.LIPSCHITZ, ("Released code", "What the code released with the paper calls the constant.")),
         details=(_record_table(records),),
         question="how does its sensitivity grow?",
@@ -107,13 +103,11 @@ def _statement(records: Sequence[ConstantRecord]) -> Statement:
     span = f" at {lengths[0]} to {lengths[-1]} tokens" if len(lengths) > 1 else ""
     known = [record.lipschitz for record in records if record.lipschitz.upper is not None]
     unknown = len(records) - len(known)
-    missing = f" Of these, {unknown} could not be computed." if unknown else ""
-    detail = f"{counted(len(records), 'local Lipschitz constant')}{span}.{missing}"
-    headline = (
-        Headline(Tone.UNKNOWN, "Not every constant could be computed", detail)
-        if unknown
-        else Headline(Tone.MEASURED, "Sensitivity was measured; nothing was attacked", detail)
-    )
+    detail = f"{counted(len(records), 'local Lipschitz constant')}{span}."
+    headline = Headline(Tone.MEASURED, "Sensitivity was measured; nothing was attacked", detail)
+    if unknown:
+        detail += f" Of these, {unknown} could not be computed."
+        headline = Headline(Tone.UNKNOWN, "Not every constant could be computed", detail)
     return Statement(
         headline,
         (_promise(records),),
@@ -169,11 +163,7 @@ def _growth_table(growth: Sequence[Growth], axis: Axis) -> Table:
 
 
 def _mean(size: float, letter: str) -> Field[Growth]:
-    return perhaps(f"{letter} = {plain(size)}", lambda line: line.means.get(size), _four)
-
-
-def _four(value: float | None) -> str:
-    return plain(value, 4)
+    return perhaps(f"{letter} = {plain(size)}", lambda line: line.means.get(size), lambda mean: plain(mean, 4))
 
 
 def _interval(law: PowerLaw) -> str | None:
@@ -211,19 +201,15 @@ def _panel(growth: Sequence[Growth], axis: Axis) -> Panel | None:
     )
 
 
-def _head(record: ConstantRecord) -> int | None:
-    return record.head
-
-
 def _record_table(records: Sequence[ConstantRecord]) -> Table:
-    which: Fields[ConstantRecord] = sample_fields(records, lambda record: record)
+    head: Fields[ConstantRecord] = (counts("Head", lambda record: record.head),)
     fields: Fields[ConstantRecord] = (
         counts("Layer", lambda record: record.layer),
-        *([counts("Head", _head)] if any(record.head is not None for record in records) else []),
-        *which,
+        *(head if any(record.head is not None for record in records) else ()),
+        *sample_fields(records),
         counts("Tokens", lambda record: record.tokens),
         perhaps("Largest norm", lambda record: record.radius),
-        cells("Local Lipschitz", lambda record: between(record.lipschitz.lower, record.lipschitz.upper)),
+        constants("Local Lipschitz", lambda record: record.lipschitz),
         perhaps("Paper’s released code", lambda record: record.released, at_least),
     )
     note = "One line per layer, sample and length; the constant is attained at least, and not exceeded at most."

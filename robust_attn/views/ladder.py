@@ -13,7 +13,7 @@ from robust_attn.types import Scope, Side
 from robust_attn.views.numerals import at_least, power_of_ten
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Role
 from robust_attn.views.table import ABSENT, LARGEST, Cell, Fields, Table, cells, table_of, texts
-from robust_attn.views.words import SCOPES, family
+from robust_attn.views.words import SCOPES, family, smallest
 
 DECADES_ABOVE = 8.0
 """Bounds further above what must be shown are named in the caption: e^(2a) would flatten everything else."""
@@ -49,20 +49,24 @@ class Rung:
         return self.bound.why_not or "its value is not a finite number"
 
 
-def check_ladder(check: Check) -> tuple[Rung, ...]:
-    """Every bound on the output change within the budget."""
-    return _ladder(check.bounds, check.certified.bound, _offset(check))
+def ladder_of(record: Check | BallRecord) -> tuple[Rung, ...]:
+    """Every bound on the output change within the budget, or on the gain in a ball.
+
+    From the smallest to the largest, then those at the tokens, then those that do not apply or are not known.
+    """
+    offset = _offset(record) if isinstance(record, Check) else 0.0
+    rungs = [_rung(bound, record.certified.bound, offset) for bound in record.bounds]
+
+    def place(rung: Rung) -> tuple[bool, bool, float, str]:
+        return rung.log10 is None, rung.role is Role.TANGENT, rung.log10 or 0.0, rung.bound.name
+
+    return tuple(sorted(rungs, key=place))
 
 
-def ball_ladder(record: BallRecord) -> tuple[Rung, ...]:
-    """Every bound on the gain in a ball."""
-    return _ladder(record.bounds, record.certified.bound, 0.0)
-
-
-def paper_log10(ladder: Sequence[Rung]) -> float | None:
+def paper_log10(record: Check | BallRecord) -> float | None:
     """The smallest upper bound of the paper, by its logarithm."""
-    upper = (rung.log10 for rung in ladder if rung.bound.name.startswith("paper.") and rung.bound.side is Side.UPPER)
-    return min((log10 for log10 in upper if log10 is not None), default=None)
+    upper = [rung for rung in ladder_of(record) if rung.bound.side is Side.UPPER]
+    return smallest(rung.log10 for rung in upper if rung.bound.name.startswith("paper."))
 
 
 def ladder_table(name: str, title: str, ladder: Sequence[Rung], quantity: str, note: str) -> Table:
@@ -130,17 +134,6 @@ def _ratio(rung: Rung, base: float | None) -> Cell:
         return Cell(ABSENT)
     ratio = (rung.log10 or 0.0) - (base or 0.0)
     return Cell(f"{power_of_ten(ratio)} ×", max(ratio, -LARGEST))
-
-
-def _ladder(bounds: Iterable[BoundPart], promised: str | None, offset: float | None) -> tuple[Rung, ...]:
-    """From the smallest to the largest, then those at the tokens, then those that do not apply or are not known."""
-    rungs = [_rung(bound, promised, offset) for bound in bounds]
-    order = {Role.TANGENT: 1}
-
-    def place(rung: Rung) -> tuple[bool, int, float, str]:
-        return rung.log10 is None, order.get(rung.role, 0), rung.log10 or 0.0, rung.bound.name
-
-    return tuple(sorted(rungs, key=place))
 
 
 def _rung(bound: BoundPart, promised: str | None, offset: float | None) -> Rung:

@@ -7,27 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from robust_attn.records.kinds import Check
+from robust_attn.records.kinds import BallRecord, Check, RepeatLayerRecord
 from robust_attn.records.verdicts import badness
 from robust_attn.types import Covers, Scope, Verdict
-from robust_attn.views.ladder import DECADES_ABOVE, check_ladder, paper_log10
+from robust_attn.views import table
+from robust_attn.views.ladder import DECADES_ABOVE, ladder_of, paper_log10
 from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
-from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role
-from robust_attn.views.samples import sample_fields
-from robust_attn.views.table import (
-    ROWS_SHOWN,
-    Cell,
-    Fields,
-    Table,
-    between,
-    cells,
-    counts,
-    numbers,
-    perhaps,
-    table_of,
-    texts,
-    verdicts,
-)
+from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role, positive_line
+from robust_attn.views.samples import sample_fields, sample_number
+from robust_attn.views.table import Fields, Table, constants, counts, numbers, perhaps, table_of, texts, verdicts
 from robust_attn.views.words import COVERS, counted, largest
 
 CURVES_SHOWN = 40
@@ -52,10 +40,10 @@ class LayerRow:
         return verdict_of(self.worst)
 
 
-def verdict_of(check: Check) -> Verdict:
+def verdict_of(record: Check | BallRecord | RepeatLayerRecord) -> Verdict:
     """What the record says, except that nothing is promised where the certified number is not known."""
-    known = check.certified.output_change is not None
-    return check.verdict if known or check.verdict is Verdict.VIOLATED else Verdict.UNKNOWN
+    known = record.certified.promise is not None
+    return record.verdict if known or record.verdict is Verdict.VIOLATED else Verdict.UNKNOWN
 
 
 def covers_of(check: Check) -> Covers:
@@ -121,7 +109,7 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
     """The promise of every layer, beside its worst sample."""
     attacked = any(check.attacked for check in checks)
     seen: Fields[LayerRow] = (
-        *sample_fields(checks, lambda row: row.worst, "Worst {}", optional=True),
+        sample_number(checks, lambda row: row.worst, "Worst {}", optional=True),
         numbers("Its promise", lambda row: row.worst.certified.output_change, at_most, optional=True),
         numbers("Attack reached", lambda row: row.worst.observed.output_change, at_least),
         numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
@@ -133,8 +121,8 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
         texts("Certified by", lambda row: row.widest.certified.bound, code=True),
         texts("Covers", lambda row: COVERS[covers_of(row.widest)], optional=True),
         *(seen if attacked else ()),
-        cells("Local Lipschitz", lambda row: _constant(row.worst)),
-        perhaps("Paper’s bound", lambda row: paper_log10(check_ladder(row.worst)), power_of_ten, optional=True),
+        constants("Local Lipschitz", lambda row: row.worst.lipschitz),
+        perhaps("Paper’s bound", lambda row: paper_log10(row.worst), power_of_ten, optional=True),
         verdicts(lambda row: row.verdict),
     )
     beside = (
@@ -143,18 +131,12 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
     )
     note = f"The output of a layer moves by at most the amount given, for every {noun} tested."
     note += beside if attacked else ""
-    return table_of(
-        "layer-table", "The promise, layer by layer", fields, by_layer(checks), note=note, terminal=terminal
-    )
-
-
-def _constant(check: Check) -> Cell:
-    return between(check.lipschitz.lower, check.lipschitz.upper)
+    title = "The promise, layer by layer"
+    return table_of("layer-table", title, fields, by_layer(checks), note=note, terminal=terminal)
 
 
 def record_table(checks: Sequence[Check], noun: str) -> Table:
     """A line per record, at most so many as a page can hold."""
-    which: Fields[Check] = sample_fields(checks, lambda check: check)
     seen: Fields[Check] = (
         counts("Copies", lambda check: check.copies),
         texts("Attack", lambda check: check.attack),
@@ -164,16 +146,16 @@ def record_table(checks: Sequence[Check], noun: str) -> Table:
     fields: Fields[Check] = (
         counts("Layer", lambda check: check.layer),
         counts("Head", lambda check: check.head, optional=True),
-        *which,
+        *sample_fields(checks),
         counts("Tokens", lambda check: check.tokens),
         *(seen if any(check.attacked for check in checks) else ()),
-        cells("Local Lipschitz", _constant),
-        perhaps("Paper’s bound", lambda check: paper_log10(check_ladder(check)), power_of_ten, optional=True),
+        constants("Local Lipschitz", lambda check: check.lipschitz),
+        perhaps("Paper’s bound", paper_log10, power_of_ten, optional=True),
         numbers("Best certified", lambda check: check.certified.output_change, at_most),
         texts("Which bound", lambda check: check.certified.bound, code=True),
         verdicts(verdict_of),
     )
-    shown = shown_first(checks, ROWS_SHOWN)
+    shown = shown_first(checks, table.ROWS_SHOWN)
     note = (
         f"One line per layer and {noun}. Gain and Lipschitz constant are per unit of input change; the paper’s bound "
         "and the best certified one are output changes within the budget."
@@ -187,8 +169,8 @@ def layers_panel(checks: Sequence[Check]) -> Panel | None:
     """Observed and certified output change per layer, the worst sample of each; every upper bound a thin line."""
     worst = [row.worst for row in by_layer(checks) if row.layer is not None]
     attacked = any(check.attacked for check in worst)
-    certified = _points((check, check.certified.output_change) for check in worst)
-    observed = _points((check, check.observed.output_change) for check in worst if check.attacked)
+    certified = positive_line((check.layer or 0, check.certified.output_change) for check in worst)
+    observed = positive_line((check.layer or 0, check.observed.output_change) for check in worst if check.attacked)
     bounds = _bounds(worst)
     shown = [math.log10(y) for _, y in (*certified, *observed)]
     low = min((log10 for line in bounds.values() for _, log10 in line), default=0.0)
@@ -233,45 +215,35 @@ def _told(check: Check) -> str:
     return f"layer {check.layer}: {seen}{'not certified' if change is None else 'certified ' + at_most(change)}"
 
 
-def _points(values: Iterable[tuple[Check, float | None]]) -> tuple[Point, ...]:
-    return tuple((float(check.layer or 0), value) for check, value in values if value is not None and value > 0)
-
-
 def _bounds(worst: Sequence[Check]) -> dict[str, list[Point]]:
     """Upper bounds that could be promises, by layer and in logarithms, from the smallest to the largest."""
     lines: defaultdict[str, list[Point]] = defaultdict(list)
     for check in worst:
-        for rung in check_ladder(check):
+        for rung in ladder_of(check):
             if rung.bound.certifies and rung.log10 is not None and math.isfinite(rung.log10):
                 lines[rung.bound.name].append((float(check.layer or 0), rung.log10))
     return dict(sorted(lines.items(), key=lambda item: min(y for _, y in item[1])))
 
 
-def convergence_panel(checks: Sequence[Check]) -> Panel | None:
-    """How far each attack had come after each step, as a share of its promise; the closest ones."""
-    curves = [
-        (check, shares)
-        for check in checks
-        if check.head is None and len(shares := shares_of(check.convergence, check.certified.output_change)) > 1
-    ]
+def convergence_panel(
+    records: Iterable[Check | BallRecord], name: str = "convergence", what: str = "attack"
+) -> Panel | None:
+    """How far each attack or search had come after each step, as a share of its promise; the closest ones."""
+    found = ((record, shares_of(record.convergence, record.certified.promise)) for record in records)
+    curves = [(record, shares) for record, shares in found if record.head is None and len(shares) > 1]
     if not curves:
         return None
     curves.sort(key=lambda curve: -max(y for _, y in curve[1]))
-    drawn = {f"layer {check.layer}, {check.named}": shares for check, shares in curves[:CURVES_SHOWN]}
-    best = largest(y for _, shares in curves for _, y in shares)
+    drawn = {f"layer {record.layer}, {record.named}": shares for record, shares in curves[:CURVES_SHOWN]}
+    best = percent(largest(y for _, shares in curves for _, y in shares))
     many = f" The {CURVES_SHOWN} closest of {len(curves)} are drawn." if len(curves) > CURVES_SHOWN else ""
-    return convergence("convergence", "attack", drawn, f"{counted(len(curves), 'curve')}; {percent(best)}", many)
-
-
-def convergence(name: str, what: str, curves: dict[str, tuple[Point, ...]], told: str, many: str = "") -> Panel:
-    """Curves of searches or attacks, each a share of its promise by step."""
     return Panel(
         name,
         f"Did the {what} finish its work?",
         f"{what} step",
         "share of the promise",
-        curves,
-        looks=dict.fromkeys(curves, Look(Role.TRACE)),
+        drawn,
+        looks=dict.fromkeys(drawn, Look(Role.TRACE)),
         log_x=False,
         level=1.0,
         percent=True,
@@ -280,7 +252,7 @@ def convergence(name: str, what: str, curves: dict[str, tuple[Point, ...]], told
             f"at the end have found what this {what} can find; curves still rising would go further with more steps."
             f"{many}"
         ),
-        description=f"{told} of its promise was the closest",
+        description=f"{counted(len(curves), 'curve')}; {best} of its promise was the closest",
     )
 
 
@@ -288,4 +260,4 @@ def shares_of(steps: Sequence[float | None], promise: float | None) -> tuple[Poi
     """Positive values per step over a promise; gaps where a step is not known."""
     if promise is None or promise <= 0:
         return ()
-    return tuple((float(step), value / promise) for step, value in enumerate(steps) if value is not None and value > 0)
+    return tuple((step, value / promise) for step, value in positive_line(enumerate(steps)))

@@ -79,6 +79,7 @@ def pairs_view(compared: Comparison) -> View:
         panels=tuple(_panel(compared, each) for each in compared.found[:FIGURES]),
         terms=_TERMS,
         details=(*_unpaired_table(compared), _pairs_table(compared)),
+        files={TABLE: pairs_csv(compared)},
         question="which is more robust?",
     )
 

@@ -133,16 +133,20 @@ def line(points: Iterable[tuple[float, float | None]]) -> tuple[Point, ...]:
     return tuple(sorted({(float(x), float(y)) for x, y in points if y is not None}))
 
 
+def positive_line(points: Iterable[tuple[float, float | None]]) -> tuple[Point, ...]:
+    """Points as they come, without those that are missing and those that a logarithmic axis cannot show."""
+    return tuple((float(x), y) for x, y in points if y is not None and y > 0)
+
+
 def panel_table(panel: Panel) -> Table:
     """The numbers of a figure: one row per place on its axis, one column per line."""
     title = f"{panel.title} ({panel.y_label})" if panel.y_label else panel.title
     columns = [Column(panel.x_label), *(Column(name) for name in panel.lines)]
     rows = [
-        [Cell(panel.place(x) if panel.categories else plain(x, 4), x), *(maybe(value, _four) for value in values)]
+        [
+            Cell(panel.place(x) if panel.categories else plain(x, 4), x),
+            *(maybe(y, lambda y: plain(y, 4)) for y in values),
+        ]
         for x, values in panel.rows()
     ]
     return Table(f"{panel.name}-numbers", title, columns, rows, terminal=True)
-
-
-def _four(value: float | None) -> str:
-    return plain(value, 4)

@@ -251,7 +251,7 @@ def _prediction_table(predictions: Sequence[PredictionRecord]) -> Table:
     proofs = [_proof_field(name) for name in smallest_radii(predictions, certificates)]
     fields: Fields[PredictionRecord] = (
         counts(number, lambda record: record.sample if record.row is None else record.row),
-        counts("Label", lambda record: record.label, optional=True),
+        texts("Label", lambda record: None if record.label is None else str(record.label), optional=True),
         counts("Class", lambda record: record.predicted),
         *proofs,
         *ways,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from robust_attn.records.kinds import Check
-from robust_attn.views.panel import Look, Panel, Point, Role
+from robust_attn.views.panel import Look, Panel, Point, Role, positive_line
 from robust_attn.views.words import covering, largest
 
 LAYERS_DRAWN = 8
@@ -18,10 +18,12 @@ def radii_panel(checks: Iterable[Check]) -> Panel | None:
     lines: dict[str, tuple[Point, ...]] = {}
     looks: dict[str, Look] = {}
     for layer in sorted(groups)[:LAYERS_DRAWN]:
-        for name, role, points in (
-            ("certified", Role.PROMISED, _certified(groups[layer])),
-            ("observed", Role.REACHED, _observed(groups[layer])),
-        ):
+        radii = sorted({check.budget.radius or 0.0 for check in groups[layer]})
+        found = [(radius, [check for check in groups[layer] if check.budget.radius == radius]) for radius in radii]
+        # The promise that covers every sample at each radius, where there is one, and the furthest that was reached.
+        certified = positive_line((r, covering(check.certified.output_change for check in some)) for r, some in found)
+        observed = positive_line((r, largest(check.observed.output_change for check in some)) for r, some in found)
+        for name, role, points in (("certified", Role.PROMISED, certified), ("observed", Role.REACHED, observed)):
             if points:
                 lines[f"layer {layer}, {name}"] = points
                 looks[f"layer {layer}, {name}"] = Look(role, f"layer {layer}")
@@ -55,19 +57,3 @@ def _several_radii(checks: Iterable[Check]) -> dict[int, list[Check]]:
         if len({check.budget.radius for check in found}) > 1:
             groups[layer] += found
     return dict(groups)
-
-
-def _by_radius(checks: Sequence[Check]) -> list[tuple[float, list[Check]]]:
-    radii = sorted({check.budget.radius or 0.0 for check in checks})
-    return [(radius, [check for check in checks if check.budget.radius == radius]) for radius in radii]
-
-
-def _certified(checks: Sequence[Check]) -> tuple[Point, ...]:
-    """The promise that covers every sample at each radius, where there is one."""
-    found = ((radius, covering(check.certified.output_change for check in some)) for radius, some in _by_radius(checks))
-    return tuple((radius, change) for radius, change in found if change)
-
-
-def _observed(checks: Sequence[Check]) -> tuple[Point, ...]:
-    found = ((radius, largest(check.observed.output_change for check in some)) for radius, some in _by_radius(checks))
-    return tuple((radius, change) for radius, change in found if change)

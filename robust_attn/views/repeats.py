@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from robust_attn.records.kinds import RepeatLayerRecord, RepeatRecord
+from robust_attn.records.kinds import RepeatLayerRecord, RepeatRecord, of_kind
 from robust_attn.records.store import Run
 from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Verdict
 from robust_attn.views import words
+from robust_attn.views.layers import verdict_of
 from robust_attn.views.numerals import at_least, at_most, plain
 from robust_attn.views.panel import Look, Panel, Role
 from robust_attn.views.predictions import text_tables
 from robust_attn.views.table import Fields, Table, counts, numbers, perhaps, table_of, texts, verdicts
-from robust_attn.views.view import Headline, Statement, Tile, Tone, View
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View, present
 from robust_attn.views.words import counted, largest, sentence, share
 
 LINES_DRAWN = 4
@@ -28,14 +29,12 @@ _TERMS = (
 
 def repeats_view(run: Run) -> View:
     """Repetitions that were typed, and the way through the layers of the text with all of them."""
-    typed = [record for record in run.records if isinstance(record, RepeatRecord)]
-    layers = [record for record in run.records if isinstance(record, RepeatLayerRecord)]
-    panel = _panel(typed)
+    typed, layers = of_kind(run.records, RepeatRecord), of_kind(run.records, RepeatLayerRecord)
     return View(
         statement=_statement(typed, layers),
         tiles=_tiles(typed),
-        tables=(*((_typed_table(typed),) if typed else ()), *((_layer_table(layers),) if layers else ())),
-        panels=(panel,) if panel else (),
+        tables=present(_typed_table(typed) if typed else None, _layer_table(layers) if layers else None),
+        panels=present(_panel(typed)),
         terms=_TERMS,
         details=_texts(typed),
         question="do repeated words flip its predictions?",
@@ -43,7 +42,7 @@ def repeats_view(run: Run) -> View:
 
 
 def _statement(typed: Sequence[RepeatRecord], layers: Sequence[RepeatLayerRecord]) -> Statement:
-    counts = verdict_counts(map(_verdict, layers))
+    counts = verdict_counts(map(verdict_of, layers))
     chances = [r.certified.failure_probability for r in layers if r.certified.output_change is not None]
     weak = counts[Verdict.VACUOUS]
     trivial = f"; no better than the trivial limit in {share(weak, len(layers), 'check')}" if weak else ""
@@ -58,11 +57,6 @@ def _statement(typed: Sequence[RepeatRecord], layers: Sequence[RepeatLayerRecord
         "Anything about other repetitions than those tried, or about other texts: a search that flips nothing proves "
         "nothing.",
     )
-
-
-def _verdict(record: RepeatLayerRecord) -> Verdict:
-    known = record.certified.output_change is not None
-    return record.verdict if known or record.verdict is Verdict.VIOLATED else Verdict.UNKNOWN
 
 
 def _headline(typed: Sequence[RepeatRecord], counts: dict[Verdict, int], checks: int) -> Headline:
@@ -96,11 +90,10 @@ def _tiles(typed: Sequence[RepeatRecord]) -> tuple[Tile, ...]:
     if not samples:
         return ()
     first = min((record.repeats for record in typed if record.flipped), default=None)
-    fewest = (Tile("Fewest repetitions", str(first), "that flipped a prediction"),) if first is not None else ()
     loss = at_least(largest(record.loss.typed for record in typed))
-    return (
+    return present(
         Tile("Flipped", f"{len(flipped)} of {len(samples)}", "predictions, by typing words again"),
-        *fewest,
+        Tile("Fewest repetitions", str(first), "that flipped a prediction") if first is not None else None,
         Tile("Largest loss", loss, "of the clean prediction, over all typed texts"),
     )
 
@@ -138,7 +131,7 @@ def _layer_table(layers: Sequence[RepeatLayerRecord]) -> Table:
         texts("Flipped", lambda record: "yes" if record.continuous.flipped else "no", optional=True),
         numbers("At most", lambda record: record.certified.output_change, at_most),
         texts("Certified by", lambda record: record.certified.bound, code=True, optional=True),
-        verdicts(_verdict),
+        verdicts(verdict_of),
     )
     note = (
         f"W2 distances at every layer: of the typed text, and of {attack} with the same distance of the embeddings; "

@@ -63,9 +63,9 @@ class Accuracy:
         return tuple(sorted({radius for curve in self.curves for radius in curve.radii}))
 
 
-def reference(records: Sequence[PredictionRecord]) -> tuple[str, Callable[[PredictionRecord], int | None]]:
-    """What counts as right: the labels where every sample has one, else what the model itself says."""
-    if all(record.label is not None for record in records):
+def reference(records: Sequence[PredictionRecord]) -> tuple[str, Callable[[PredictionRecord], int | str | None]]:
+    """What counts as right: the labels where every sample has one of a class, else what the model itself says."""
+    if all(isinstance(record.label, int) for record in records):
         return "the labels of the data", lambda record: record.label
     some = any(record.label is not None for record in records)
     said = "the model's own predictions" + (", because not every sample has a label" if some else "")

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from robust_attn.records.kinds import (
-    AttackRecord,
-    BallRecord,
-    CertifyRecord,
-    Check,
-    ConstantRecord,
-    LayerRecord,
-    PredictionRecord,
-    Record,
-    RepeatRecord,
-    TightnessRecord,
-)
+from robust_attn.records import kinds
+from robust_attn.records.kinds import of_kind
 from robust_attn.records.store import Run
 from robust_attn.records.verdicts import verdict_counts, worst_verdict
 from robust_attn.types import Verdict
 from robust_attn.views import facts
-from robust_attn.views.balls import ball_verdict
 from robust_attn.views.layers import verdict_of
 from robust_attn.views.predictions import was_flipped
 from robust_attn.views.words import covering, largest, smallest
@@ -75,8 +64,12 @@ class RunLine:
 
     def without(self, *keys: str) -> str:
         """Its settings other than these and those that only repeat runs, as a label."""
-        kept = {key: value for key, value in self.settings.items() if key not in (*keys, *REPEATED)}
-        return ", ".join(f"{key}={value}" for key, value in kept.items() if value != UNSTATED) or "all runs"
+        return settings_label(self.settings, (*keys, *REPEATED)) or "all runs"
+
+
+def settings_label(settings: Mapping[str, str], without: Collection[str] = ()) -> str:
+    """Those settings that a run tells, but for some, as a label."""
+    return ", ".join(f"{key}={value}" for key, value in settings.items() if value != UNSTATED and key not in without)
 
 
 def run_lines(top: Path, runs: Sequence[Run]) -> tuple[RunLine, ...]:
@@ -96,14 +89,10 @@ def swept_keys(runs: Sequence[Run]) -> tuple[str, ...]:
     candidates = dict.fromkeys([*given, *_SUMMARY_KEYS])
     values = {key: {setting(run, key) for run in runs} for key in candidates}
     differing = [key for key in candidates if len(values[key] - (set() if key in given else {UNSTATED})) > 1]
-    follows_model = "model" in differing and "model.weights" not in given
-    return tuple(key for key in differing if not _implied(key, differing, follows_model))
-
-
-def _implied(key: str, differing: Sequence[str], follows_model: bool) -> bool:
-    """A column that only repeats another: the budget beside its radius, the weights that come with a model."""
-    inner = any(other.startswith(f"{key}.") for other in differing)
-    return (key == "budget" and inner) or (key == "weights" and follows_model)
+    # Columns that only repeat others: the budget beside its radius, the weights that come with a model.
+    implied = {"budget"} if any(key.startswith("budget.") for key in differing) else set()
+    implied |= {"weights"} if "model" in differing and "model.weights" not in given else set()
+    return tuple(key for key in differing if key not in implied)
 
 
 def setting(run: Run, key: str) -> str:
@@ -112,9 +101,7 @@ def setting(run: Run, key: str) -> str:
     if given is not None:
         return given
     recorded = facts.fact(run, key)
-    if recorded is not None:
-        return facts.text_of(recorded)
-    return facts.flattened(run.config).get(key, UNSTATED)
+    return facts.flattened(run.config).get(key, UNSTATED) if recorded is None else facts.text_of(recorded)
 
 
 def _typed(run: Run) -> dict[str, str]:
@@ -123,11 +110,10 @@ def _typed(run: Run) -> dict[str, str]:
 
 
 def _line(top: Path, run: Run, keys: Sequence[str]) -> RunLine:
-    layers = [r for r in run.records if isinstance(r, AttackRecord | CertifyRecord | TightnessRecord)]
-    attacked: list[Check] = [record for record in layers if record.attacked]
-    balls = [record for record in run.records if isinstance(record, BallRecord)]
-    constants = [record for record in run.records if isinstance(record, ConstantRecord)]
-    way: list[Check] = [record for record in run.records if isinstance(record, LayerRecord)]
+    layers: list[kinds.Check] = of_kind(run.records, kinds.AttackRecord, kinds.CertifyRecord, kinds.TightnessRecord)
+    attacked = [record for record in layers if record.attacked]
+    way, constants = of_kind(run.records, kinds.LayerRecord), of_kind(run.records, kinds.ConstantRecord)
+    balls = of_kind(run.records, kinds.BallRecord)
     relative = run.folder.relative_to(top).as_posix()
     return RunLine(
         run=run,
@@ -141,23 +127,19 @@ def _line(top: Path, run: Run, keys: Sequence[str]) -> RunLine:
         tightness=largest([*(r.tightness for r in (*attacked, *way)), *(r.tightness for r in balls)]),
         lipschitz=largest([*(r.lipschitz.lower for r in balls), *(r.lipschitz.lower for r in constants)]),
         flips=_flips(run.records),
-        flip_radius=smallest(r.smallest_flip for r in run.records if isinstance(r, PredictionRecord)),
+        flip_radius=smallest(record.smallest_flip for record in of_kind(run.records, kinds.PredictionRecord)),
         verdicts=tuple(verdict for record in run.records if (verdict := _judged(record)) is not None),
     )
 
 
-def _judged(record: Record) -> Verdict | None:
+def _judged(record: kinds.Record) -> Verdict | None:
     """The verdict that counts; UNKNOWN where what is promised is not known."""
-    if isinstance(record, Check):
-        return verdict_of(record)
-    return ball_verdict(record) if isinstance(record, BallRecord) else record.judged
+    return verdict_of(record) if isinstance(record, kinds.Check | kinds.BallRecord) else record.judged
 
 
-def _flips(records: Iterable[Record]) -> tuple[int, int] | None:
+def _flips(records: Sequence[kinds.Record]) -> tuple[int, int] | None:
     """How many predictions were flipped, of how many."""
-    every = list(records)
-    outcomes = {record.sample: was_flipped(record) for record in every if isinstance(record, PredictionRecord)}
-    for record in every:
-        if isinstance(record, RepeatRecord):
-            outcomes[record.sample] = outcomes.get(record.sample, False) or record.flipped
+    outcomes = {record.sample: was_flipped(record) for record in of_kind(records, kinds.PredictionRecord)}
+    for record in of_kind(records, kinds.RepeatRecord):
+        outcomes[record.sample] = outcomes.get(record.sample, False) or record.flipped
     return (sum(outcomes.values()), len(outcomes)) if outcomes else None

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from robust_attn.records.kinds import AttackRecord
+from robust_attn.records.kinds import AttackRecord, of_kind
 from robust_attn.views.numerals import plain
 from robust_attn.views.panel import Look, Panel, Role
-from robust_attn.views.run_line import REPEATED, UNSTATED, RunLine
+from robust_attn.views.run_line import REPEATED, RunLine, settings_label
 from robust_attn.views.table import Fields, Table, counts, numbers, table_of, texts
 
 MOVE, SPLIT = "move", "mass_split"
@@ -48,13 +48,11 @@ def _gains(lines: Sequence[RunLine], attack: str) -> Iterator[tuple[Place, float
     for line in lines:
         shared = {key: value for key, value in line.settings.items() if not _of_attack(key)}
         own = {key: value for key, value in line.settings.items() if _of_attack(key) and key != "attack"}
-        named = {key: value for key, value in shared.items() if key not in ("tokens", *REPEATED)} | own
-        group = ", ".join(f"{key}={value}" for key, value in named.items() if value != UNSTATED) or "all runs"
-        for record in line.run.records:
-            if isinstance(record, AttackRecord) and record.attack == attack and record.layer is not None:
-                gain = record.observed.w2_gain
-                if gain is not None and gain > 0:
-                    yield (tuple(shared.items()), _place(record)), gain, (group, record.layer)
+        group = settings_label(shared | own, ("tokens", *REPEATED)) or "all runs"
+        for record in of_kind(line.run.records, AttackRecord):
+            gain = record.observed.w2_gain or 0.0
+            if record.attack == attack and record.layer is not None and gain > 0:
+                yield (tuple(shared.items()), _place(record)), gain, (group, record.layer)
 
 
 def _of_attack(key: str) -> bool:
@@ -77,19 +75,15 @@ def split_table(gains: Sequence[SplitGain]) -> Table:
         texts("Runs with", lambda gain: gain.group),
         counts("Layer", lambda gain: gain.layer),
         counts("Pairs", lambda gain: gain.pairs),
-        numbers("Smallest", lambda gain: gain.smallest, _five),
-        numbers("Geometric mean", lambda gain: gain.typical, _five),
-        numbers("Largest", lambda gain: gain.largest, _five),
+        numbers("Smallest", lambda gain: gain.smallest, lambda value: plain(value, 5)),
+        numbers("Geometric mean", lambda gain: gain.typical, lambda value: plain(value, 5)),
+        numbers("Largest", lambda gain: gain.largest, lambda value: plain(value, 5)),
     )
     note = (
         "W2 gain of the attack that may split tokens over that of the attack that may only move them, on the same "
         "layer, sample, length and budget. Above 1, splitting pays."
     )
     return table_of("split-table", "What splitting gains over moving", fields, gains, note=note, rest="")
-
-
-def _five(value: float | None) -> str:
-    return plain(value, 5)
 
 
 def split_panel(gains: Sequence[SplitGain]) -> Panel | None:

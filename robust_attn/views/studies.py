@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from robust_attn.records.kinds import Check, Record, SplittingRecord, StudyRecord
+from robust_attn.records.kinds import Check, Record, SplittingRecord, StudyRecord, of_kind
 from robust_attn.records.store import Run
 from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Verdict
 from robust_attn.views import words
-from robust_attn.views.balls import ball_statement, ball_verdict
+from robust_attn.views.balls import ball_statement
 from robust_attn.views.checks import check_panels, check_statement, ladder_details
 from robust_attn.views.facts import input_noun
 from robust_attn.views.layers import record_table, verdict_of
 from robust_attn.views.numerals import at_least, at_most, multiple, percent, plain
 from robust_attn.views.panel import Panel, panel_table
 from robust_attn.views.table import Fields, Table, counts, numbers, perhaps, table_of, texts, verdicts
-from robust_attn.views.view import Headline, Statement, Tile, Tone, View, merged, nothing_view
+from robust_attn.views.view import Headline, Statement, Tile, Tone, View, merged, present
 from robust_attn.views.words import largest
 
 _TERMS = (
@@ -32,29 +33,23 @@ _TERMS = (
 
 def study_view(run: Run, panels: Sequence[Panel] = ()) -> View:
     """A study with the figures that its task draws, each also as a table."""
-    configurations = [record for record in run.records if isinstance(record, StudyRecord)]
-    splittings = [record for record in run.records if isinstance(record, SplittingRecord)]
-    checks = [record for record in run.records if isinstance(record, Check)]
-    views = (
-        *((_configurations(configurations),) if configurations else ()),
-        *((_splittings(splittings),) if splittings else ()),
-        *((_checks(checks, input_noun(run), figures=not panels),) if checks else ()),
+    configurations, splittings = of_kind(run.records, StudyRecord), of_kind(run.records, SplittingRecord)
+    checks = of_kind(run.records, Check)
+    views = present(
+        _configurations(configurations) if configurations else None,
+        _splittings(splittings) if splittings else None,
+        _checks(checks, input_noun(run), figures=not panels) if checks else None,
     )
-    whole = merged(sorted(views, key=_unknown_first)) if views else nothing_view()
-    return View(
-        statement=whole.statement,
+    # What could not be computed heads a study before what could: it must not look like success.
+    whole = merged(sorted(views, key=lambda view: view.statement.headline.tone is not Tone.UNKNOWN))
+    return replace(
+        whole,
         tiles=(*whole.tiles, _verdict_tile(run.records)),
         tables=tuple(map(panel_table, panels)) or whole.tables,
         panels=(*panels, *whole.panels),
-        terms=whole.terms,
         details=(*(whole.tables if panels else ()), *whole.details),
         question="how good are the bounds?",
     )
-
-
-def _unknown_first(view: View) -> bool:
-    """What could not be computed heads a study before what could: it must not look like success."""
-    return view.statement.headline.tone is not Tone.UNKNOWN
 
 
 def _verdict_tile(records: Sequence[Record]) -> Tile:
@@ -97,7 +92,7 @@ def _configuration_table(records: Sequence[StudyRecord]) -> Table:
         numbers("At most", lambda record: record.certified.constant, at_most),
         texts("Bound by", lambda record: record.certified.bound, code=True),
         numbers("Tightness", lambda record: record.tightness, percent),
-        verdicts(ball_verdict),
+        verdicts(verdict_of),
     )
     note = "Constants: what the tokens attain, and the smallest upper bound of their ball."
     return table_of("study-table", "Configuration by configuration", fields, records, note=note, terminal=True)
@@ -106,16 +101,11 @@ def _configuration_table(records: Sequence[StudyRecord]) -> Table:
 def _splittings(records: Sequence[SplittingRecord]) -> View:
     ratios = [ratio for record in records if (ratio := _split_over_move(record)) is not None]
     gain = largest(record.observed.w2_gain for record in records)
-    parts = (
-        f"Splitting reaches up to {multiple(largest(ratios))} what moving can." if ratios else "",
-        f" The largest gain of a sliver of mass is {at_least(gain)}." if gain is not None else "",
-    )
-    unknown = any(record.split is None and record.observed.w2_gain is None for record in records)
-    headline = (
-        Headline(Tone.UNKNOWN, "Not every number could be computed", "".join(parts).strip())
-        if unknown
-        else Headline(Tone.MEASURED, "Splitting was measured beside moving", "".join(parts).strip())
-    )
+    detail = f"Splitting reaches up to {multiple(largest(ratios))} what moving can." if ratios else ""
+    detail += f" The largest gain of a sliver of mass is {at_least(gain)}." if gain is not None else ""
+    headline = Headline(Tone.MEASURED, "Splitting was measured beside moving", detail.strip())
+    if any(record.split is None and record.observed.w2_gain is None for record in records):
+        headline = Headline(Tone.UNKNOWN, "Not every number could be computed", detail.strip())
     fields: Fields[SplittingRecord] = (
         texts("Series", lambda record: record.series),
         numbers("Mass", lambda record: record.mass),
@@ -129,11 +119,7 @@ def _splittings(records: Sequence[SplittingRecord]) -> View:
     tiles = (Tile("Splitting over moving", multiple(largest(ratios)), "largest ratio"),) if ratios else ()
     promise = "Nothing is promised: these are examples that were computed, not limits."
     limits = "Anything about other layers and tokens than those of the examples."
-    return View(
-        Statement(headline, (promise,), limits=limits),
-        tiles=tiles,
-        tables=(table,),
-    )
+    return View(Statement(headline, (promise,), limits=limits), tiles, (table,))
 
 
 def _split_over_move(record: SplittingRecord) -> float | None:
@@ -142,17 +128,15 @@ def _split_over_move(record: SplittingRecord) -> float | None:
 
 def _checks(checks: Sequence[Check], noun: str, *, figures: bool) -> View:
     """Promises at several radii, or with several numbers of copies."""
-    statement = check_statement(checks, noun)
-    excess = [value for check in checks if (value := excess_of(check)) is not None]
-    tiles = (
-        (Tile("Certified over local", plain(max(excess)), "largest ratio of the promise to radius × local constant"),)
-        if excess
-        else ()
-    )
-    broken = sum(verdict_of(check) is Verdict.VIOLATED for check in checks)
-    details = (*(ladder_details(checks) if broken or figures else ()), record_table(checks, noun))
+    excess = largest(map(excess_of, checks))
+    tile = Tile("Certified over local", plain(excess), "largest ratio of the promise to radius × local constant")
+    broken = any(verdict_of(check) is Verdict.VIOLATED for check in checks)
     return View(
-        statement, tiles, panels=check_panels(checks) if figures else (), terms=(words.TIGHTNESS,), details=details
+        check_statement(checks, noun),
+        tiles=(tile,) if excess is not None else (),
+        panels=check_panels(checks) if figures else (),
+        terms=(words.TIGHTNESS,),
+        details=(*(ladder_details(checks) if broken or figures else ()), record_table(checks, noun)),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from robust_attn.records.parts import Constant
 from robust_attn.types import Verdict
 from robust_attn.views.numerals import UNKNOWN, at_least, at_most, plain
 
@@ -113,6 +114,11 @@ def cells(title: str, get: Callable[[Item], Cell], *, left: bool = False, option
     return Field(Column(title, Align.LEFT if left else Align.RIGHT, optional=optional), get)
 
 
+def constants(title: str, get: Callable[[Item], Constant]) -> Field[Item]:
+    """A column of constants, each from both sides."""
+    return Field(Column(title), lambda item: between(get(item).lower, get(item).upper))
+
+
 def table_of(
     name: str,
     title: str,
@@ -173,6 +179,11 @@ def without_empty_columns(table: Table) -> Table:
         if not column.optional or any(row[place].shown != ABSENT for row in table.rows)
     ]
     return _with_columns(table, kept)
+
+
+def filled(*tables: Table) -> tuple[Table, ...]:
+    """Those that have rows."""
+    return tuple(table for table in tables if table.rows)
 
 
 def narrowed(table: Table) -> Table | None:

@@ -65,12 +65,8 @@ def numeric_keys(lines: Sequence[RunLine]) -> tuple[str, ...]:
     """Settings that were typed, differ between the lines, and are positive numbers in all of them."""
     typed = given_keys(line.run for line in lines)
     keys = [key for key in (lines[0].settings if lines else {}) if key in typed and key not in REPEATED]
-    return tuple(
-        key
-        for key in keys
-        if all(positive(line.settings[key]) is not None for line in lines)
-        and len({line.settings[key] for line in lines}) > 1
-    )
+    values = {key: {line.settings[key] for line in lines} for key in keys}
+    return tuple(key for key in keys if len(values[key]) > 1 and all(map(positive, values[key])))
 
 
 def positive(value: str) -> float | None:

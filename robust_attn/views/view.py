@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from robust_attn.types import Verdict
 from robust_attn.views.panel import Panel
 from robust_attn.views.passages import Passages
 from robust_attn.views.table import Table
+
+Thing = TypeVar("Thing")
 
 
 class Tone(StrEnum):
@@ -80,6 +83,11 @@ class View:
     def every_table(self) -> tuple[Table, ...]:
         """Tables and details, in the order in which they are shown."""
         return (*self.tables, *self.details)
+
+
+def present(*things: Thing | None) -> tuple[Thing, ...]:
+    """Those that are there."""
+    return tuple(thing for thing in things if thing is not None)
 
 
 def nothing_view() -> View:

@@ -146,6 +146,11 @@ def lengths_of(records: Iterable[Record]) -> str:
     return counted(lengths[0], "token") if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]} tokens"
 
 
+def nothing_new(count: int, total: int) -> str:
+    """That so many promises are no better than the trivial limit."""
+    return "none says anything new" if count == total else "some say nothing new"
+
+
 def duration(seconds: float | None) -> str:
     """A time span as a person says it."""
     if seconds is None:

@@ -47,7 +47,7 @@ def test_the_token_chosen_is_the_best_one_and_its_certificate_holds():
     token = int(best.argmax()) % measure.length
     mass = result.measure.masses[0] * (result.measure.points[0] == measure.points[0, token]).all(-1)
     assert float(mass.sum()) > float(measure.masses[0, token])
-    certificate = certify_measures(layer, measure, result.budget)[0]
+    certificate = certify_measures(layer, measure, result.budget)
     assert float(result.observation.w2_output[0]) <= certificate.output_change * (1 + 1e-9)
     assert float(result.observation.w2_input[0]) <= result.budget.radius * (1 + 1e-9)
 

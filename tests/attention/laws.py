@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from robust_attn.attention.operator import Jacobian
-from tests.cases import CASES, Case, generator
+from tests.cases import ADDED_CASES, CASES, Case, generator
 
 TOLERANCE = 1e-10
 
@@ -18,7 +18,7 @@ class JacobianLaws:
     def make(self, case: Case, g: torch.Generator) -> tuple[Jacobian, Callable[[Tensor], Tensor], Tensor]:
         raise NotImplementedError
 
-    @pytest.fixture(params=CASES, ids=str)
+    @pytest.fixture(params=[*CASES, *ADDED_CASES], ids=str)
     def made(self, request: pytest.FixtureRequest) -> tuple[Jacobian, Callable[[Tensor], Tensor], Tensor]:
         return self.make(request.param, generator(7))
 

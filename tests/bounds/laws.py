@@ -18,7 +18,18 @@ from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.bounds.bound import Bound, Side
 from robust_attn.budget import BUDGETS, Budget
 from robust_attn.observation import Observation, observe
-from tests.cases import CASES, MORE_CASES, Case, generator, one_sample, random_layer, random_measure, scalar_measure
+from tests.cases import (
+    ADDED_CASES,
+    CASES,
+    EVERY_CASE,
+    MORE_CASES,
+    Case,
+    generator,
+    one_sample,
+    random_layer,
+    random_measure,
+    scalar_measure,
+)
 
 RADII = (1e-6, 1e-3, 0.1, 3.0)
 STRETCHES = ((0.25, 7.0), (2.0, 0.3), (8.0, 1.0))
@@ -86,15 +97,17 @@ class BoundLaws:
                 break
         assert heard == self.names
 
-    @pytest.mark.parametrize("case", CASES, ids=str)
+    @pytest.mark.parametrize("case", [*CASES, *ADDED_CASES[1::2]], ids=str)
     def test_scaling_laws(self, case):
         """X -> tX, eps -> t eps, W_Q and W_K -> /t, W_O -> c W_O multiplies every output change by c t."""
-        seed = CASES.index(case)
+        seed = EVERY_CASE.index(case)
         for turn, kind in self.turns(seed):
             layer, sample = place(case, seed)
             (t, c), budget = STRETCHES[turn % 3], self.budget(kind, RADII[1 + seed % 3], sample)
             stretched = sample.with_points(t * sample.points)
             scaled = replace(layer, query=layer.query / t, key=layer.key / t, output=layer.output * c)
+            if layer.sinks is not None:
+                scaled = replace(scaled, sinks=replace(layer.sinks, value=layer.sinks.value * t))
             before = self.allowed(layer, sample, budget)
             after = self.allowed(scaled, stretched, self.budget(kind, t * budget.radius, stretched))
             assert before.keys() == after.keys()
@@ -131,10 +144,10 @@ class ConstantLaws(BoundLaws):
         """What the derivative at the tokens does to the largest displacement of the budget."""
         return exact_constant(layer, sample, budget.weights(sample)) * budget.hilbert_radius(sample)
 
-    @pytest.mark.parametrize("case", MORE_CASES, ids=str)
+    @pytest.mark.parametrize("case", EVERY_CASE, ids=str)
     def test_no_derivative_exceeds_a_constant(self, case):
         """At random tokens of any number and size, in the norm of every budget; a radius of next to nothing."""
-        for turn, kind in enumerate(self.kinds * 2, MORE_CASES.index(case)):
+        for turn, kind in enumerate(self.kinds * 2, EVERY_CASE.index(case)):
             size = (0.1, 0.5, 1.0, 3.0)[turn % 4]
             layer, sample = place(case, turn, size=size, length=1 + turn % 6)
             budget = self.budget(kind, 1e-9, sample)
@@ -165,10 +178,10 @@ class ChangeLaws(BoundLaws):
         ascended = Move(12)(layer, batch, budget, generator=generator(seed + 1)).observation
         return [observe(layer, batch, points, budget), ascended]
 
-    @pytest.mark.parametrize("case", MORE_CASES, ids=str)
+    @pytest.mark.parametrize("case", EVERY_CASE, ids=str)
     def test_neither_random_nor_ascended_moves_exceed_a_bound(self, case):
         """Every kind of layer, radii from tiny to larger than the tokens, one to five tokens, of sizes 0.1 to 5."""
-        seed = MORE_CASES.index(case)
+        seed = EVERY_CASE.index(case)
         for turn, kind in self.turns(seed):
             layer, sample = place(case, seed, size=(0.1, 0.5, 1.0, 5.0)[turn % 4], length=1 + turn % 5)
             budget = self.budget(kind, RADII[turn // 2 % len(RADII)], sample)

@@ -72,6 +72,6 @@ def test_the_cross_term_stays_with_a_rotation_by_hand():
     (data,) = row_blocks(layer, measure)
     norms = head_norms(layer)
     at = inflated(norms, ball_of(measure, Frobenius(0.0)), data)
-    plain, turned = (slopes_on(norms, rotary, at, at.ceiling[:, 0]).columns[0, 1] for rotary in (False, True))
+    plain, turned = (slopes_on(norms, even, at, at.ceiling[:, 0]).columns[0, 1] for even in (True, False))
     assert plain.tolist() == pytest.approx([(1 + 3 / 16 * k**2) * p for p in (1 / 4, 3 / 4)])
     assert turned.tolist() == pytest.approx([(1 + math.sqrt(3) / 4 * k) ** 2 * p for p in (1 / 4, 3 / 4)])

@@ -85,7 +85,7 @@ def test_layers_are_a_list_without_repetition():
         ("budget.radius=inf", r"^budget\.radius must be finite and at least 0, got inf\.$"),
         ("budget.radius=nan", "finite and at least 0, got nan"),
         ("dtype=float16", "dtype must be one of"),
-        ("device=tpu", "device must be one of"),
+        ("device=tpu", "device must be auto, cpu, cuda, cuda:NUMBER or mps"),
         ("layers=[a]", "layers must be"),
         ("layers=[]", "layers must be"),
         ("model.sizes=3", "model.sizes must be"),

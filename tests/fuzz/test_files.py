@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from robust_attn.data.images import image_folder
+from robust_attn.data.rows import rows_of
 from robust_attn.data.text import read_text
 from robust_attn.models import load_model
 from robust_attn.models.gguf import convert_gguf
@@ -119,6 +120,17 @@ def test_images_of_other_sizes_kinds_and_cuts(tmp_path, width, height, mode, cut
     content = stream.getvalue()
     (tmp_path / "image.png").write_bytes(content[: int(cut * len(content))] if cut < 0.5 else content)
     a_result_or_one_sentence(image_folder, tmp_path, 1, (3, 8, 8))
+
+
+@FEW
+@given(rows=st.lists(JSON, max_size=4), noise=NOISE, at=CUT, kind=st.sampled_from(["csv", "tsv", "jsonl"]))
+def test_tables_of_anything(tmp_path, rows, noise, at, kind):
+    lines = ["text,label".replace(",", "\t" if kind == "tsv" else ",")] if kind != "jsonl" else []
+    content = bytearray("\n".join([*lines, *map(json.dumps, rows)]).encode())
+    place = int(at * len(content))
+    content[place:place] = noise
+    (tmp_path / f"rows.{kind}").write_bytes(bytes(content))
+    a_result_or_one_sentence(lambda: list(rows_of(tmp_path / f"rows.{kind}", "text", "label")))
 
 
 @FEW

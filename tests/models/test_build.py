@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import transformers
 
 from robust_attn.models import load_model
 from robust_attn.models.build import pretrained_module, random_module, seeded, tokenizer_in
@@ -109,3 +110,18 @@ def test_a_tokenizer_that_cannot_be_read_is_a_users_error(tmp_path):
 def test_a_folder_of_nothing_is_a_users_error(tmp_path):
     with pytest.raises(UserError, match="cannot be loaded"):
         pretrained_module(tmp_path, dtype=torch.float32, spec=spec_of("bert"))
+
+
+def test_the_image_processor_of_a_folder_comes_with_its_model(tmp_path):
+    sizes = SIZES | {"num_hidden_layers": 1, "image_size": 8, "patch_size": 4}
+    model = load_model("vit", "random", dtype=torch.float32, sizes=sizes)
+    model.module.save_pretrained(tmp_path)
+    assert load_model("vit", str(tmp_path)).image_processor is None
+    channels, height, width = model.image_shape
+    made = transformers.ViTImageProcessorPil(size={"height": height, "width": width}, image_mean=[0.25] * channels)
+    made.save_pretrained(tmp_path)
+    found = load_model("vit", str(tmp_path)).image_processor
+    assert (found.size["height"], list(found.image_mean)) == (height, [0.25] * channels)
+    (tmp_path / "preprocessor_config.json").write_text("{")
+    with pytest.raises(UserError, match=r"the image processor in .* cannot be loaded"):
+        load_model("vit", str(tmp_path))

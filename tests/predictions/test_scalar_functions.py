@@ -24,6 +24,29 @@ def test_derivatives(function):
 
 
 @pytest.mark.parametrize("function", SMOOTH, ids=lambda f: type(f).__name__)
+def test_higher_derivatives_and_their_suprema(function):
+    grid = torch.linspace(-12, 12, 24_001, dtype=torch.float64)
+    torch.testing.assert_close(function.fourth(grid), derivative(function.third, grid), rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(function.fifth(grid), derivative(function.fourth, grid), rtol=1e-9, atol=1e-11)
+    fifth, sixth = function.fifth(grid).abs(), derivative(function.fifth, grid).abs()
+    assert float(fifth.max()) <= function.fifth_supremum <= 1.02 * float(fifth.max())
+    assert float(sixth.max()) <= function.sixth_supremum * (1 + 1e-12)
+    assert function.sixth_supremum <= 1.02 * float(sixth.max())
+
+
+@pytest.mark.parametrize("function", SMOOTH, ids=lambda f: type(f).__name__)
+@pytest.mark.parametrize("order", ["fourth", "fifth"])
+def test_higher_derivatives_stay_below_their_bounds_on_every_interval(function, order):
+    grid = torch.linspace(-12, 12, 24_001, dtype=torch.float64)
+    values = getattr(function, order)(grid).abs()
+    upper = getattr(function, f"{order}_upper")
+    for reach in (0.01, 0.1, 1.0):
+        width = round(reach / 1e-3)
+        largest = torch.nn.functional.max_pool1d(values[None, None], 2 * width + 1, 1, width)[0, 0]
+        assert bool((largest <= upper(grid, torch.full_like(grid, reach)) * (1 + 1e-9)).all())
+
+
+@pytest.mark.parametrize("function", SMOOTH, ids=lambda f: type(f).__name__)
 def test_the_fourth_derivative_stays_below_its_bound_on_every_interval(function):
     grid = torch.linspace(-12, 12, 24_001, dtype=torch.float64)
     fourth = derivative(function.third, grid).abs()

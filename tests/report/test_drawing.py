@@ -2,6 +2,7 @@
 
 import functools
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from robust_attn.report import drawing
 from robust_attn.report.asked import view_of
 from robust_attn.report.drawing import Tips, drawn, style_of
-from robust_attn.report.pictures import png_file, svg_text, write_figures
+from robust_attn.report.html import About
+from robust_attn.report.pictures import png_file, svg_text
+from robust_attn.report.single import write_pages
 from robust_attn.report.style import CERTIFIED, INK, LINE, MUTED, OBSERVED, WIDTH, canvas, house_style, log_axis
 from robust_attn.views.panel import Look, MapCell, Panel, Role
+from robust_attn.views.view import nothing_view
 from tests.views.runs import KINDS, run_of
 
 PANELS = {
@@ -76,7 +80,8 @@ def test_one_small_png_per_panel_that_has_points_and_no_global_state(tmp_path):
 
     before = dict(mpl.rcParams)
     full = panel("full", attained=((1.0, 2.0), (10.0, 3.0)), bound=((1.0, 5.0), (10.0, 6.0)))
-    paths = write_figures([full, panel("empty", attained=())], tmp_path / "figures")
+    write_pages(tmp_path, replace(nothing_view(), panels=(full, panel("empty", attained=()))), About("two panels"))
+    paths = list((tmp_path / "figures").iterdir())
     assert [path.name for path in paths] == ["full.png"]
     assert paths[0].read_bytes()[:4] == b"\x89PNG"
     assert paths[0].stat().st_size < 150_000

@@ -9,7 +9,7 @@ import pytest
 from robust_attn.records.parts import BoundPart, Observed
 from robust_attn.report import write_report, write_report_without_figures
 from robust_attn.types import Verdict
-from robust_attn.views.layers import ROWS_SHOWN
+from robust_attn.views.table import ROWS_SHOWN
 from tests.records.samples import attack_record, certified, prediction_record
 from tests.views.runs import BROKEN, KINDS, NOTHING, moved
 

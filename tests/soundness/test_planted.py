@@ -135,10 +135,9 @@ def test_certificates_at_the_layers_of_a_model_that_are_too_small(monkeypatch, m
     sound = getattr(module, name)
 
     def half(*arguments, **more):
-        return tuple(
-            replace(certificate, output_change=certificate.output_change / 2)
-            for certificate in sound(*arguments, **more)
-        )
+        found = sound(*arguments, **more)
+        halves = tuple(replace(each, output_change=each.output_change / 2) for each in getattr(found, "samples", found))
+        return halves if isinstance(found, tuple) else halves[0]
 
     monkeypatch.setattr(module, name, half)
     assert found(lambda c: c.called == function, 5, (f"{function}.certificate",))

@@ -26,6 +26,10 @@ class Matrix(Jacobian):
     def dtype(self) -> torch.dtype:
         return self.matrix.dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self.matrix.device
+
     def jvp(self, tangent: Tensor) -> Tensor:
         return self.matrix @ tangent
 

@@ -57,6 +57,17 @@ def test_padding_is_not_read(name):
     torch.testing.assert_close(classifier.logits(padded), torch.cat(expected))
 
 
+def test_padding_at_the_end_of_a_text_is_skipped_as_the_model_does():
+    module = built("LlamaForSequenceClassification", pad_token_id=2)
+    classifier = classifier_of(wrap(module))
+    ids = torch.tensor([[5, 2, 7, 9, 2, 2], [8, 5, 2, 4, 2, 2]])
+    measure = classifier.measure(ids)
+    assert measure.length == 4
+    torch.testing.assert_close(classifier.logits(measure), module(ids).logits)
+    with pytest.raises(UserError, match="llama reads texts that end in padding one by one"):
+        classifier.measure(torch.tensor([[5, 2], [5, 4]]))
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_can_be_differentiated_in_points_and_masses(name):
     classifier = reader(name)

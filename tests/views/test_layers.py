@@ -7,7 +7,6 @@ import pytest
 from robust_attn.records.parts import BoundPart
 from robust_attn.types import Scope, Verdict
 from robust_attn.views.layers import (
-    ROWS_SHOWN,
     by_layer,
     convergence_panel,
     layer_table,
@@ -17,6 +16,7 @@ from robust_attn.views.layers import (
     verdict_of,
 )
 from robust_attn.views.panel import Role
+from robust_attn.views.table import ROWS_SHOWN
 from tests.records.samples import attack_record, certified
 
 from .runs import NOTHING

@@ -29,6 +29,13 @@ def test_tokens_read_as_text_and_are_as_dark_as_they_moved():
     assert not any(token.split for token in passage.tokens)
 
 
+def test_a_passage_goes_by_its_row_where_it_is_one():
+    line = moved([0.1, 0.2])
+    names = [only(replace(line, **facts)).named for facts in ({"sample": 3}, {"row": 7}, {"row": 7, "label": "spam"})]
+    assert names == ["sample 3", "row 7", "row 7, label spam"]
+    assert "row 7" in str(passages_of([replace(line, row=7)], {}).table.rows[0][1])
+
+
 def test_byte_level_tokens_bring_their_own_spaces():
     passage = only(moved([0.1] * 5), {"5": [["At", "tention", " is", "\n\n", " "]]})
     assert "".join((" " if token.spaced else "") + token.text for token in passage.tokens) == "Attention is ↵↵ ␣"

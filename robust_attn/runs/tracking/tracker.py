@@ -1,4 +1,4 @@
-"""What a tracker is told, and the one that does not listen."""
+"""What a tracker is told, the one that does not listen, and which one the settings ask for."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -6,6 +6,8 @@ from typing import Any, final
 
 from robust_attn.records.kinds import Record
 from robust_attn.records.summary import Summary
+from robust_attn.runs.tracking.settings import Wandb
+from robust_attn.settings import Settings
 
 
 class Tracker(ABC):
@@ -36,3 +38,12 @@ class NoTracker(Tracker):
 
     def finish(self, summary: Summary, folder: Path) -> None:
         """Nothing."""
+
+
+def make_tracker(asked: Settings) -> Tracker:
+    """The tracker that the settings ask for; wandb is not imported before it starts."""
+    if not isinstance(asked, Wandb) or asked.mode == "disabled":
+        return NoTracker()
+    from robust_attn.runs.tracking.wandb_tracker import WandbTracker
+
+    return WandbTracker(mode=asked.mode, project=asked.project)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import types
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ SECRET = "0123456789abcdef0123456789abcdef01234567"
 SWEEP = ("-m", "model=toy", "samples=2", "attack.steps=5", "tokens=6,100000000", "hydra.sweep.dir=runs/a_day/sweep")
 
 
+@cache
 def inspected(folder: Path, *flags: str) -> str:
     """What wandb itself reads back from the .wandb file of a run."""
     (file,) = folder.glob("wandb/offline-run-*/*.wandb")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from robust_attn.runs.name import settings_hash
+from robust_attn.config.places import settings_hash
 from tests.composed import composed
 
 NAMES = {

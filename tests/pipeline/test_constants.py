@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.pipeline.released import released_estimate
+from robust_attn.pipeline.constants import released_estimate
 from robust_attn.spectral.lipschitz import local_lipschitz
 from tests.cases import CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 

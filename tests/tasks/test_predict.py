@@ -1,0 +1,56 @@
+"""Whole runs of task=predict on the digits: records from both sides, and exit status 3 where they cross."""
+
+import pytest
+
+from robust_attn.config.settings import settings_from
+from robust_attn.pipeline import promises
+from robust_attn.predictions.certificate import PredictionCertificate
+from robust_attn.types import ExitStatus, UserError
+from tests.composed import composed, run
+
+DIGIT = (
+    "task=predict", "model=vit", "data=digits", "attack=none", "budget=frobenius", "samples=1", "task.watch=false",
+    "task.flip=[move]", "task.steps=4", "task.restarts=0", "task.accuracy=0.5",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("radius", "status", "verdict"), [(1e-6, ExitStatus.OK, "HOLDS"), (1e6, ExitStatus.VIOLATED, "VIOLATED")]
+)
+def test_a_flip_inside_a_certified_radius_is_exit_status_3(radius, status, verdict, tmp_path, monkeypatch):
+    made = PredictionCertificate(radius, 1.0, 1e-9, {"first": 0.5, "layer0.mlp": 0.1}, 7, "HOLDS")
+    monkeypatch.setattr(promises, "certified_prediction", lambda *_, **__: made)
+    outcome, (record,), summary, _ = run(tmp_path / "run", *DIGIT, "task.certify=[all]")
+    assert outcome.status is status
+    assert record["verdict"] == verdict
+    assert record["certified_radius"] == {"all": radius}
+    assert 0 < record["flip_radius"]["move"] < 10
+    assert record["shares"] == {"first": 0.5, "layer0.mlp": 0.1}
+    assert record["failure_probability"] == 1e-9
+    assert record["label"] in range(10)
+    assert record["seconds"] > 0
+    assert summary["findings"]["smallest_certified_radius"] == {"all": radius}
+
+
+def test_smoothing_is_told_apart(tmp_path):
+    settings = ("task.certify=[]", "task.flip=[]", "task.smoothing_samples=100", "task.smoothing_sigma=0.05")
+    outcome, (record,), _, _ = run(tmp_path / "run", *DIGIT, *settings)
+    assert outcome.status is ExitStatus.OK
+    assert record["verdict"] is None
+    assert record["smoothed"]["sigma"] == 0.05
+    assert record["certified_radius"]["smoothing"] == pytest.approx(0.05 * 1.5003, rel=0.01)  # Phi^-1(0.001^{1/100})
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("task.flip=[jump]", "task.flip must be one of move, one_word, split, typed, got 'jump'"),
+        ("task.certify=[some]", "task.certify must be one of all, one_word, interval, product"),
+        ("task.smoothing_sigma=0", "task.smoothing_sigma must be above 0"),
+        ("task.context=1", "task.context must be at least 2"),
+        ("task.sketch=3", "task.sketch must be at least 16"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(override, words):
+    with pytest.raises(UserError, match=words.replace("[", r"\[")):
+        settings_from(composed("task=predict", override))
