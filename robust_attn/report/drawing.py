@@ -183,7 +183,7 @@ def _axes(axes: "matplotlib.axes.Axes", panel: Panel, near: Mapping[str, Sequenc
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, panel.level - FINEST), max(high, panel.level + FINEST))
     if panel.log_x and min(places) > 0:
-        log_axis(axes, "x", at=places)
+        log_axis(axes, "x", at=() if panel.steps else places)  # where steps turn is no place for a label
     elif all(x == int(x) for x in places):
         whole_axis(axes, places)
 

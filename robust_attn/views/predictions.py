@@ -187,7 +187,8 @@ def _promise(predictions: Sequence[PredictionRecord]) -> str:
     if any(record.verdict is Verdict.VIOLATED for record in predictions):
         return "Nothing is promised: a certificate that an attack has broken does not certify."
     every = smallest_radii(predictions, certificates)
-    radii = {name: radius for name, radius in every.items() if name != SMOOTHING}
+    aside = (SMOOTHING, *BASELINES) if "all" in every else (SMOOTHING,)
+    radii = {name: radius for name, radius in every.items() if name not in aside}
     if not radii:
         return (
             "Nothing is promised about these predictions: no radius was certified, and an attack can only show what is "
