@@ -91,7 +91,7 @@ def run_command_line() -> ExitStatus:
         for outcome in outcomes:
             if outcome.message:
                 _told(outcome.message, outcome.status)
-    return _worst([outcome.status for outcome in outcomes])
+    return ExitStatus.worst([outcome.status for outcome in outcomes])
 
 
 def _run_sweep_job(config: DictConfig, objective: str, token: str) -> float | None:
@@ -183,12 +183,6 @@ def _was_interrupted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt | OSError):
         error = error.__context__
     return isinstance(error, KeyboardInterrupt)
-
-
-def _worst(statuses: list[ExitStatus]) -> ExitStatus:
-    """A violated certificate comes before a failure, a failure before a wrong configuration."""
-    order = (ExitStatus.VIOLATED, ExitStatus.FAILED, ExitStatus.WRONG_CONFIGURATION)
-    return next((status for status in order if status in statuses), ExitStatus.OK)
 
 
 def _failure(error: BaseException) -> str:

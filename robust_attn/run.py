@@ -12,11 +12,12 @@ from rich.console import Console
 
 from robust_attn.config.run import RunSettings, plain_choice
 from robust_attn.records.entry import Json
+from robust_attn.records.gate import gate_of
 from robust_attn.records.home import without_home
 from robust_attn.records.kinds import Record
 from robust_attn.records.store import SUMMARY, load_run
 from robust_attn.records.summary import Summary
-from robust_attn.records.verdicts import verdict_counts, worst_verdict
+from robust_attn.records.verdicts import judged, verdict_counts
 from robust_attn.report.single import run_view, write_report, write_report_without_figures
 from robust_attn.report.terminal import print_view, record_line
 from robust_attn.runs.background import in_background
@@ -24,10 +25,12 @@ from robust_attn.runs.desk import RunDesk
 from robust_attn.runs.environment import peak_memory_gb
 from robust_attn.runs.folder import RunFolder
 from robust_attn.runs.tracking import Tracker, make_tracker
-from robust_attn.types import ExitStatus, Outcome, RunState, UserError, Verdict
+from robust_attn.types import ExitStatus, Outcome, RunState, UserError
 from robust_attn.work import Work
 
 log = logging.getLogger(__name__)
+_CAME_TO_ITS_END = (ExitStatus.OK, ExitStatus.FAIL_IF)
+"""Whatever goes wrong after that outranks them."""
 
 
 def execute(
@@ -61,22 +64,9 @@ def execute(
             trouble = _closed(folder, summary, console, interrupted=state is RunState.INTERRUPTED)
         finally:
             tracker.finish(summary, path)
-    if summary.exit_status == ExitStatus.OK and trouble is not None:
+    if summary.exit_status in _CAME_TO_ITS_END and trouble is not None:
         return Outcome(ExitStatus.FAILED, trouble)
     return Outcome(ExitStatus(summary.exit_status), outcome.message if outcome.message else summary.message)
-
-
-def judged(records: Sequence[Record]) -> Outcome:
-    """The outcome of a run that came to its end: a violation is worst, and what is not known is no success."""
-    match worst_verdict(record.judged for record in records):
-        case Verdict.VIOLATED:
-            return Outcome(ExitStatus.VIOLATED, "an observed output change exceeds its certificate")
-        case Verdict.UNKNOWN:
-            return Outcome(ExitStatus.FAILED, "a value was not finite, or lost in rounding: nothing is known")
-        case _ if any(record.unknown_constant for record in records):
-            return Outcome(ExitStatus.FAILED, "a constant was not finite, so nothing can be said about it")
-        case _:
-            return Outcome(ExitStatus.OK)
 
 
 def _record_all(
@@ -117,7 +107,10 @@ def _summary(
 ) -> Summary:
     """What summary.json says. Records that cannot be summed up are a failure, and the run is closed all the same."""
     findings, warnings, unfound = _amount(settings, records)
-    if unfound is not None and outcome.status is ExitStatus.OK:
+    gate = gate_of(settings.conditions, records)
+    if gate is not None and outcome.status is ExitStatus.OK:
+        outcome = gate.outcome
+    if unfound is not None and outcome.status in _CAME_TO_ITS_END:
         outcome = Outcome(ExitStatus.FAILED, unfound)
     task, counts = settings.task, verdict_counts(record.stated for record in records)
     return Summary(
@@ -134,6 +127,7 @@ def _summary(
         records=len(records),
         verdicts={str(verdict): count for verdict, count in counts.items() if count},
         findings=findings,
+        fail_if=gate,
         warnings=tuple(warnings),
         seconds=round(seconds, 3),
         peak_memory_gb=round(peak_memory_gb(), 3),

@@ -1,6 +1,8 @@
 """Words shared by every part: what went wrong, and what a comparison of attack and certificate says."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from html import escape
@@ -35,6 +37,13 @@ class ExitStatus(IntEnum):
     FAILED = 1
     WRONG_CONFIGURATION = 2
     VIOLATED = 3
+    FAIL_IF = 4
+
+    @classmethod
+    def worst(cls, statuses: Collection[ExitStatus]) -> ExitStatus:
+        """What counts where there are several: first what is false, then what was not done, then what is unwanted."""
+        order = (cls.VIOLATED, cls.FAILED, cls.WRONG_CONFIGURATION, cls.FAIL_IF)
+        return next((status for status in order if status in statuses), cls.OK)
 
 
 @dataclass(frozen=True)

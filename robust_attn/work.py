@@ -79,6 +79,9 @@ class Asked(Settings):
     device: str = setting("auto", "where a model runs", form="auto, cpu, cuda, cuda:NUMBER or mps")
     dtype: str = setting("float64", "precision of the model", words=DTYPES)
     tolerance: float | None = setting(None, "short for task.tolerance of task=certify", above=0)
+    fail_if: tuple[str, ...] | str | None = setting(
+        None, "what ends a run with exit status 4", form="a condition such as certified_radius<0.001, or a list of them"
+    )
 
     def layers_of(self, count: int) -> tuple[int, ...]:
         """The layers chosen of a model that has `count`."""

@@ -30,6 +30,8 @@ def run(folder: Path, *overrides: str) -> tuple[Outcome, list[dict[str, Any]], d
 
     config = composed(*QUICK, *overrides)
     console = Console(record=True, width=200, quiet=False, file=(folder.parent / f"{folder.name}.txt").open("w"))
-    outcome = execute(settings_from(config), plain(config), folder, console)
+    settings = settings_from(config)
+    outcome = execute(settings, plain(config), folder, console)
     records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    assert {record["kind"] for record in records} <= set(settings.task.kinds)
     return outcome, records, json.loads((folder / "summary.json").read_text()), console.export_text()

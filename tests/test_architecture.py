@@ -69,7 +69,7 @@ LAYERS: dict[str, set[str]] = {
         *("records", "settings", "soundness", "spectral", "through", "types", "views", "work"),
     },
     "report": {"records", "runs", "settings", "tasks", "types", "views"},
-    "config": {"attacks", "data", "models", "plugins", "runs", "settings", "tasks", "types", "work"},
+    "config": {"attacks", "data", "models", "plugins", "records", "runs", "settings", "tasks", "types", "work"},
     "run": {"config", "records", "report", "runs", "types", "work"},
     "cli": {"config", "records", "report", "run", "runs", "types"},
     "__main__": {"cli"},

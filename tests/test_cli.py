@@ -94,6 +94,11 @@ def one_sentence(shown: Shown, *words: str) -> None:
         ),
         (["model.weights="], ["model.weights is empty", "auto, random, pretrained or a folder"]),
         ([f"seed={10**30}"], ["seed", "from 0 to 4294967295"]),
+        (["fail_if=certified_radius<0.1"], ["task=attack have no certified_radius", "output_change, tightness"]),
+        (["task=certify", "fail_if=certified_radius<0.1"], ["where a tolerance is given"]),
+        (["fail_if=[tightness<0.1,tightnes<0.1]"], ["no quantity 'tightnes'"]),
+        (["fail_if=tightness<0.1,verdict=VACUOUS"], ["several stand in a list"]),
+        (["fail_if=tightness"], ["'tightness' is no condition"]),
     ],
 )
 def test_wrong_input_is_one_sentence_and_status_two(arguments, words, inside):
@@ -235,6 +240,15 @@ def test_a_job_that_fails_hides_no_violated_certificate_of_another(tmp_path, mon
     ]
     states = [json.loads(path.read_text())["status"] for path in tmp_path.glob("sweep/*/summary.json")]
     assert sorted(states) == ["complete", "failed"]
+
+
+def test_a_condition_that_holds_in_one_job_is_the_status_of_the_sweep(tmp_path, inside):
+    done = inside("-m", *SMALL, "budget.radius=1e-6,1e-3", "fail_if=output_change>1e-5", "hydra.sweep.dir=sweep")
+    assert done.status is ExitStatus.FAIL_IF, done.err
+    (sentence,) = done.sentences
+    assert "fail_if: output_change>1e-05 holds at layer 0 sample 0 (" in sentence
+    assert "│ fail_if │" in done.out
+    assert "output_change&gt;1e-05 holds at random-toy" in (tmp_path / "sweep" / "report.html").read_text()
 
 
 def test_a_report_over_the_sweep_that_fails_is_one_sentence_beside_finished_jobs(tmp_path, monkeypatch, inside):

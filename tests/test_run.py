@@ -2,12 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from robust_attn import run as running
 from robust_attn.pipeline import checks
-from robust_attn.types import ExitStatus
+from robust_attn.types import ExitStatus, Verdict
 from tests.composed import run
 
 SMALL = {
@@ -18,6 +19,7 @@ SMALL = {
     "llama": "{hidden_size:32,num_hidden_layers:2,num_attention_heads:4,num_key_value_heads:2,"
     "intermediate_size:64,vocab_size:500}",
 }
+TOY = ("model=toy", "attack=random", "layers=[0]", "tokens=4")
 RECORD_FIELDS = {
     "schema", "kind", "model", "weights", "layer", "sample", "tokens", "copies", "attack", "budget", "observed",
     "lipschitz", "bounds", "certified", "tightness", "verdict",
@@ -433,3 +435,42 @@ def test_a_run_without_records_is_refused(tmp_path):
     assert outcome.status is ExitStatus.WRONG_CONFIGURATION
     assert "nothing to do" in outcome.message
     assert summary["status"] == "failed"
+
+
+def test_a_condition_that_holds_is_status_four_after_all_is_written(tmp_path):
+    """Everything is there, and terminal, summary and report say which samples and what was found."""
+    outcome, records, summary, shown = run(tmp_path / "run", *TOY, "fail_if=['tightness<2','verdict=VACUOUS']")
+    assert outcome.status is ExitStatus.FAIL_IF
+    assert outcome.message.startswith("fail_if: tightness<2 holds at layer 0 sample 0 (")
+    assert (summary["status"], summary["exit_status"], summary["message"]) == ("complete", 4, outcome.message)
+    held = [{"condition": "tightness<2", "place": f"layer 0, sample {n}", "number": record["tightness"],
+             "verdict": None} for n, record in enumerate(records)]  # fmt: skip
+    assert summary["fail_if"] == {"conditions": ["tightness<2", "verdict=VACUOUS"], "held": held, "unjudged": []}
+    assert "Conditions that were to fail, and hold" in shown
+    assert "tightness&lt;2 holds at layer 0 sample 0" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_condition_that_does_not_hold_is_a_success_and_the_summary_says_what_was_asked(tmp_path):
+    outcome, _, summary, _ = run(tmp_path / "run", *TOY, "fail_if='output_change>1e9'")
+    assert outcome.status is ExitStatus.OK
+    assert summary["fail_if"] == {"conditions": ["output_change>1e+09"], "held": [], "unjudged": []}
+
+
+def test_a_violation_and_a_report_that_fails_outrank_a_condition(tmp_path, monkeypatch):
+    honest = checks.attack_records
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            checks, "attack_records", lambda *a, **o: (replace(r, verdict=Verdict.VIOLATED) for r in honest(*a, **o))
+        )
+        outcome, _, summary, _ = run(tmp_path / "violated", *TOY, "fail_if='tightness<2'")
+    assert outcome.status is ExitStatus.VIOLATED
+    assert summary["fail_if"]["held"]
+    monkeypatch.setattr(running, "write_report", lambda _: 1 / 0)
+    outcome, _, _, _ = run(tmp_path / "unwritten", *TOY, "fail_if='tightness<2'")
+    assert outcome.status is ExitStatus.FAILED
+
+
+def test_a_condition_that_nothing_can_be_judged_by_is_no_success(tmp_path):
+    outcome, _, summary, _ = run(tmp_path / "run", *TOY, "attack=none", "fail_if='tightness<2'")
+    assert outcome.status is ExitStatus.WRONG_CONFIGURATION
+    assert "no record can be judged by tightness<2" in summary["message"]

@@ -29,10 +29,12 @@ python -m robust_attn -m ... sweep.resume=DIR                  go on with an int
 python -m robust_attn -v ...                                   and a line for every record
 python -m robust_attn ... --cfg job                            every setting as it then is
 python -m robust_attn.report DIR                               one report over every run below DIR
+python -m robust_attn.report A B --compare                     two runs side by side, pair by pair
+python -m robust_attn ... fail_if='certified_radius<0.001'     exit status 4 where that holds
 """
 END = """\
 Exit status: 0 every certificate holds, 1 a run failed, 2 the configuration is wrong,
-3 a certificate was violated."""
+3 a certificate was violated, 4 a condition of fail_if holds."""
 
 
 def help_text() -> str:

@@ -11,6 +11,7 @@ from robust_attn.runs.sweep.objective import OBJECTIVES
 from robust_attn.types import UserError
 
 PREFIX = "sweep."
+CONDITIONS = "fail_if"
 PLACE = "hydra.sweep.dir="
 SWEEP_FILE = "multirun.yaml"
 """A file of Hydra's by which the folder of a sweep is known."""
@@ -36,11 +37,21 @@ def request_of(arguments: Sequence[str]) -> Request:
     if objective not in OBJECTIVES:
         raise UserError(f"sweep.objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}.")
     more = ["hydra.verbose=[robust_attn]"] if set(VERBOSE) & set(arguments) else []
-    rest = [item for item in arguments if not item.startswith(PREFIX) and item not in VERBOSE]
+    rest = [_quoted(item) for item in arguments if not item.startswith(PREFIX) and item not in VERBOSE]
     if "resume" in given:
         more.append(f"{PLACE}{quoted(str(_existing(given['resume'], rest)))}")
         rest = [item for item in rest if not item.startswith(PLACE)]
     return Request(_beside_overrides(rest, more), objective)
+
+
+def _quoted(item: str) -> str:
+    """A condition in the quotes that Hydra's grammar wants around < and >, and that a shell takes away."""
+    name, equals, value = item.partition("=")
+    if name.lstrip("+") != CONDITIONS or not equals or not value or set(value) & set("'\"") or value == "null":
+        return item
+    if value.startswith("[") and value.endswith("]"):
+        return f"{name}=[{','.join(quoted(one.strip()) for one in value[1:-1].split(',') if one.strip())}]"
+    return f"{name}={quoted(value)}"
 
 
 def _beside_overrides(arguments: list[str], more: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from robust_attn.records.conditions import Condition, conditions_from
 from robust_attn.settings import Settings, called, listed, required, settings_of
 from robust_attn.tasks.task import Task
 from robust_attn.types import FieldError, UserError
@@ -38,6 +39,14 @@ class RunSettings(Asked):
             raise UserError(f"task={task} follows gradients through a whole model: {expected}, got {self.dtype!r}.")
         if self.tolerance is not None and not hasattr(self.task, "tolerance"):
             raise UserError(f"tolerance is a setting of task=certify; there is none in task={task}.")
+        for condition in self.conditions:
+            if (lack := self.task.lacks(condition)) is not None:
+                raise UserError(f"fail_if={condition}: {lack}.")
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Those of `fail_if`, read."""
+        return conditions_from((self.fail_if,) if isinstance(self.fail_if, str) else self.fail_if or ())
 
 
 def plain_choice(group: str, settings: Settings) -> dict[str, Any]:

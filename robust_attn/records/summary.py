@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robust_attn.records.entry import Entry, Json, fact
+from robust_attn.records.gate import Gate
 from robust_attn.records.kinds import SCHEMA
 from robust_attn.types import RunState
 
@@ -28,6 +29,7 @@ class Summary(Entry):
     records: int = fact("lines of records.jsonl")
     verdicts: Mapping[str, int] = fact("how often each verdict was given")
     findings: Mapping[str, Any] | None = fact("the few numbers that the task is for", None)
+    fail_if: Gate | None = fact("the conditions that were to fail, and where they hold; null without any", None)
     warnings: tuple[str, ...] = fact("what a reader should know before trusting the records", ())
     seconds: float | None = fact("time taken", None)
     peak_memory_gb: float | None = fact("largest resident size, in units of 10^9 bytes", None)

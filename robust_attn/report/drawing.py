@@ -18,6 +18,7 @@ from robust_attn.report.style import (
     house_style,
     literal,
     log_axis,
+    share_axis,
     whole_axis,
 )
 from robust_attn.views.numerals import at_most, tick
@@ -43,6 +44,11 @@ _STYLES: dict[Role, dict[str, Any]] = {
     Role.TANGENT: {"lw": 1.0, "marker": "D", "mfc": "none", "mew": 1.2},
     Role.TRACE: {"lw": 1.0, "marker": "", "alpha": 0.45},
 }
+_STEPS: dict[Role, dict[str, Any]] = {
+    Role.CERTIFIED: {"lw": 2.8, "zorder": 4},
+    Role.OBSERVED: {"lw": 2.2, "zorder": 5, "ls": _DASHES},
+}
+_STEP_MARK: dict[str, Any] = {"marker": "o", "ms": 2.6}
 _LIGHTEST, _DARKEST = 0.06, 0.55  # opacities: ink stays readable on the darkest cell, in either theme
 
 
@@ -87,6 +93,8 @@ def style_of(panel: Panel, name: str) -> dict[str, Any]:
     colour = _colour(panel, name, look)
     if name in panel.dashed:
         return {"color": colour, "lw": 1.2, "ls": _DASHES, "marker": ""}
+    if panel.steps:
+        return {"color": colour, "drawstyle": "steps-post", "marker": "", **_STEPS.get(look.role, {"lw": 1.5})}
     order = 0 if panel.categories else list(panel.lines).index(name) % len(MARKERS)
     return {"color": colour, "lw": 1.7, "marker": MARKERS[order], "ms": 5.0} | _STYLES.get(look.role, {})
 
@@ -104,6 +112,7 @@ def _colour(panel: Panel, name: str, look: Look) -> str:
         case _:
             roles = {panel.look(other).role for other in panel.lines}
             taken = {CERTIFIED} if roles & {Role.CERTIFIED, Role.NEAREST} else set()
+            taken |= {OBSERVED} if Role.OBSERVED in roles else set()
             free = [colour for colour in SERIES if colour not in taken]
             groups = list(dict.fromkeys(panel.look(other).group or other for other in panel.lines))
             return free[groups.index(look.group or name) % len(free)]
@@ -152,22 +161,30 @@ def _line(
     xs, ys = [x for x, _ in points], [y for _, y in points]
     axes.plot(xs, ys, label=literal(label), gid=tip, **style)
     if not trace and name not in panel.dashed:
-        marks = {key: value for key, value in style.items() if key != "ls"}
-        for x, y in points:
+        marks = {key: value for key, value in style.items() if key != "ls"} | (_STEP_MARK if panel.steps else {})
+        for x, y in _turns(points) if panel.steps else points:
             axes.plot([x], [y], gid=tips.mark(f"{panel.place(x)}, {name}: {panel.value(name, y)}"), **marks)
+
+
+def _turns(points: Sequence[Point]) -> list[Point]:
+    """Where a line of steps begins, and where its value changes."""
+    before = (None, *(y for _, y in points))
+    return [point for point, last in zip(points, before, strict=False) if point[1] != last]
 
 
 def _axes(axes: "matplotlib.axes.Axes", panel: Panel, near: Mapping[str, Sequence[Point]]) -> None:
     places = {x for points in near.values() for x, _ in points}
     if not places:
         return
-    if panel.log_y:
+    if panel.steps and panel.percent:
+        share_axis(axes)
+    elif panel.log_y:
         log_axis(axes, "y", label=(lambda share: f"{tick(share * 100)} %") if panel.percent else tick)
     elif panel.level is not None:
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, panel.level - FINEST), max(high, panel.level + FINEST))
     if panel.log_x and min(places) > 0:
-        log_axis(axes, "x", at=places)
+        log_axis(axes, "x", at=() if panel.steps else places)  # where steps turn is no place for a label
     elif all(x == int(x) for x in places):
         whole_axis(axes, places)
 
@@ -190,6 +207,9 @@ def _beside_names(panel: Panel, tips: Tips) -> "matplotlib.figure.Figure":
     figure, axes = canvas(0.75 + 0.25 * max(len(panel.categories), 2) + 0.19 * rows)
     for place, low, high in panel.ranges:
         axes.plot([low, high], [place, place], color=OTHER, lw=1.2, alpha=0.75, zorder=1)
+    if panel.bars:
+        _bars(axes, panel, tips)
+        return figure
     for name, points in panel.lines.items():
         style = style_of(panel, name) | {"ls": "", "label": literal(name)}
         for place, value in points:
@@ -201,15 +221,33 @@ def _beside_names(panel: Panel, tips: Tips) -> "matplotlib.figure.Figure":
     _level(axes, panel, upright=True)
     axes.margins(x=0.16 if single else 0.06)
     log_axis(axes, "x") if panel.log_y and any(panel.lines.values()) else None
-    axes.set_yticks(range(len(panel.categories)), [literal(shortened(name, 34)) for name in panel.categories])
-    axes.tick_params(axis="y", labelcolor=INK, labelsize=SMALL)
-    axes.grid(axis="y", visible=False)
+    _names(axes, panel)
     axes.grid(axis="x")
-    axes.set_ylim(len(panel.categories) - 0.5, -0.5)
     axes.set_xlabel(literal(panel.y_label))
     if entries:
         _legend(figure, axes, {name: name for name in panel.lines})
     return figure
+
+
+def _bars(axes: "matplotlib.axes.Axes", panel: Panel, tips: Tips) -> None:
+    """A bar per name, with its value at the end."""
+    for name, points in panel.lines.items():
+        for place, value in points:
+            tip = tips.mark(f"{panel.place(place)}: {panel.value(name, value)}")
+            (bar,) = axes.barh([place], [value], height=0.62, color=style_of(panel, name)["color"])
+            bar.set_gid(tip)
+            _value_beside(axes, panel, name, place, value)
+    axes.margins(x=0.2)
+    _names(axes, panel)
+    axes.set_xticks([])
+    axes.set_xlabel(literal(panel.y_label))
+
+
+def _names(axes: "matplotlib.axes.Axes", panel: Panel) -> None:
+    axes.set_yticks(range(len(panel.categories)), [literal(shortened(name, 34)) for name in panel.categories])
+    axes.tick_params(axis="y", labelcolor=INK, labelsize=SMALL)
+    axes.grid(axis="y", visible=False)
+    axes.set_ylim(len(panel.categories) - 0.5, -0.5)
 
 
 def _value_beside(axes: "matplotlib.axes.Axes", panel: Panel, name: str, place: float, value: float) -> None:

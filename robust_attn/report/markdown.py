@@ -63,5 +63,6 @@ def _passages(passages: Passages) -> str:
     lines = ["Tokens that moved most, by how much:\n"]
     for passage in passages.every:
         moved = [f"{escaped(token.text)} {at_least(token.rms)} {token.mark}".strip() for token in passage.most]
-        lines.append(f"* layer {passage.layer}, {passage.named}: {', '.join(moved) or '—'}")
+        layer = "" if passages.whole else f"layer {passage.layer}, "
+        lines.append(f"* {layer}{passage.named}: {', '.join(moved) or '—'}")
     return "\n".join(lines)

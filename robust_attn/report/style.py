@@ -98,6 +98,12 @@ def log_axis(
     axis.set_minor_locator(NullLocator())
 
 
+def share_axis(axes: "matplotlib.axes.Axes") -> None:
+    """A vertical axis from nothing to all, in per cent."""
+    axes.set_ylim(-0.02, 1.04)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1.0], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+
+
 def whole_axis(axes: "matplotlib.axes.Axes", places: Collection[float]) -> None:
     """A horizontal axis of whole numbers, a mark at each if there are few."""
     from matplotlib.ticker import FixedLocator, MaxNLocator

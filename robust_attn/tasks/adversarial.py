@@ -24,6 +24,7 @@ class AdversarialTask(HeadStudy):
     radius: float = setting(2.5, "radius of the ball", least=0)
     lengths: tuple[int, ...] = setting([2**k for k in range(1, 12)], "numbers of tokens", least=2)
     name: ClassVar[str] = "adversarial"
+    kinds: ClassVar[tuple[str, ...]] = ("study",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -38,6 +38,7 @@ class AdversarialLayerTask(Task):
     lengths: tuple[int, ...] = setting([4, 8, 16, 32, 64, 128], "numbers of tokens", least=2)
     radius: float | None = setting(None, "radius of the configurations, null for that of the text's tokens", least=0)
     name: ClassVar[str] = "adversarial_layer"
+    kinds: ClassVar[tuple[str, ...]] = ("study",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,6 +21,7 @@ class AttackTask(Task):
     """Attack every layer, certify it, compare the two."""
 
     name: ClassVar[str] = "attack"
+    kinds: ClassVar[tuple[str, ...]] = ("attack",)
     attacks: ClassVar[bool] = True
 
     @classmethod

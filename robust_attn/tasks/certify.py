@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from robust_attn.records.conditions import Condition
 from robust_attn.records.kinds import Record
 from robust_attn.records.store import Run
 from robust_attn.settings import setting
@@ -23,6 +24,13 @@ class CertifyTask(Task):
     heads: bool = setting(True, "certificates of every head too")
     tolerance: float | None = setting(None, "also the largest radius that keeps the output change below it", above=0)
     name: ClassVar[str] = "certify"
+    kinds: ClassVar[tuple[str, ...]] = ("certify",)
+
+    def lacks(self, condition: Condition) -> str | None:
+        """A radius is certified where a tolerance is given."""
+        if condition.quantity == "certified_radius" and self.tolerance is None:
+            return "task=certify has a certified_radius where a tolerance is given, as in tolerance=0.1"
+        return super().lacks(condition)
 
     def records(self, work: Work) -> Iterator[Record]:
         """One record per layer, head and sample."""

@@ -34,6 +34,7 @@ class LipschitzTask(Task):
     radii: tuple[float, ...] = setting([], "radii that the tokens are stretched to", above=0)
     mask: str = setting("model", "what tokens see", words=("model", "none", "causal"))
     name: ClassVar[str] = "lipschitz"
+    kinds: ClassVar[tuple[str, ...]] = ("lipschitz",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

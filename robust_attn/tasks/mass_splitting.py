@@ -36,6 +36,7 @@ class MassSplittingTask(Study):
     steps: int = setting(60, "steps of the search", least=0)
     restarts: int = setting(4, "random starts of the search", least=0)
     name: ClassVar[str] = "mass_splitting"
+    kinds: ClassVar[tuple[str, ...]] = ("splitting", "attack")
 
     def measured(self, *, seed: int) -> Iterator[Record]:
         """The three series in turn."""

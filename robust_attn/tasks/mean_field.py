@@ -37,6 +37,7 @@ class MeanFieldTask(HeadStudy):
     lengths: tuple[int, ...] = setting([2**k for k in range(1, 13)], "numbers of tokens written out", least=2)
     beyond: tuple[int, ...] = setting([10**4, 10**5, 10**6, 10**8], "more, as two weighted atoms", least=2)
     name: ClassVar[str] = "mean_field"
+    kinds: ClassVar[tuple[str, ...]] = ("study",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

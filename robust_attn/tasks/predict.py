@@ -45,6 +45,7 @@ class PredictTask(Task):
     smoothing_failure_probability: float = setting(0.001, "that of a smoothed radius", above=0, below=1)
     watch: bool = setting(True, "records of every layer on the way of the attack")
     name: ClassVar[str] = "predict"
+    kinds: ClassVar[tuple[str, ...]] = ("prediction", "layer")
     needs: ClassVar[Needs] = Needs.CLASSIFIER
     attacks: ClassVar[bool] = True
     dtypes: ClassVar[tuple[str, ...]] = ("float64", "float32")

@@ -24,6 +24,7 @@ class RadiusTask(HeadStudy):
     steps: int = setting(60, "steps of the search", least=0)
     restarts: int = setting(2, "random starts of the search", least=0)
     name: ClassVar[str] = "radius"
+    kinds: ClassVar[tuple[str, ...]] = ("study",)
 
     def measured(self, *, seed: int) -> Iterator[Record]:
         """One record per radius and configuration; the best that ascent finds from them and at random comes last."""

@@ -24,6 +24,7 @@ class RepeatTokensTask(Task):
     repeats: int = setting(4, "how many at most", least=1)
     candidates: int = setting(8, "how many are read before one is repeated", least=1)
     name: ClassVar[str] = "repeat_tokens"
+    kinds: ClassVar[tuple[str, ...]] = ("repeat", "repeat_layer")
     needs: ClassVar[Needs] = Needs.CLASSIFIER
     attacks: ClassVar[bool] = True
     dtypes: ClassVar[tuple[str, ...]] = ("float64", "float32")

@@ -32,6 +32,7 @@ class SoundnessTask(Task):
     resume: str | None = setting(None, "the folder of a campaign to go on with")
     replay: str | None = setting(None, "a saved violation to look at again instead")
     name: ClassVar[str] = "soundness"
+    kinds: ClassVar[tuple[str, ...]] = ("soundness", "campaign")
     needs: ClassVar[Needs] = Needs.NOTHING
 
     def __post_init__(self) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from robust_attn.records.conditions import Condition, judgeable
 from robust_attn.records.entry import Json
-from robust_attn.records.kinds import Record
+from robust_attn.records.kinds import KINDS, Record
 from robust_attn.records.store import Run
 from robust_attn.settings import Settings
 from robust_attn.types import FieldError
@@ -29,12 +30,14 @@ class Needs(StrEnum):
 class Task(Settings, ABC):
     """Makes records, and says what they amount to. `attacks` is whether it takes the attack that the settings name.
 
-    `dtypes` are the precisions that a model may have in it.
+    `dtypes` are the precisions that a model may have in it, `kinds` the kinds of its records; a task that names none
+    may make any.
     """
 
     needs: ClassVar[Needs] = Needs.LAYERS
     attacks: ClassVar[bool] = False
     dtypes: ClassVar[tuple[str, ...]] = DTYPES
+    kinds: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def folder_name(cls, attack: str, model: str) -> str:
@@ -45,6 +48,14 @@ class Task(Settings, ABC):
     def samples(self, asked: int) -> int:
         """How many samples are read where the settings ask for so many."""
         return asked
+
+    def lacks(self, condition: Condition) -> str | None:
+        """Why no record of this task can be judged by a condition, as far as its settings tell; None if one may."""
+        made = [KINDS[kind] for kind in self.kinds]
+        if not made or condition.possible(made):
+            return None
+        known = ", ".join(judgeable(made)) or "nothing that a condition speaks of"
+        return f"records of task={self.name} have no {condition.quantity}; they have {known}"
 
     @abstractmethod
     def records(self, work: Work) -> Iterator[Record]:

@@ -26,6 +26,7 @@ class TightnessTask(Task):
 
     radii: tuple[float, ...] = setting([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1], "radii of the budget", above=0)
     name: ClassVar[str] = "tightness"
+    kinds: ClassVar[tuple[str, ...]] = ("tightness",)
 
     def records(self, work: Work) -> Iterator[Record]:
         """One record per layer, radius and sample; the local constant is computed once."""

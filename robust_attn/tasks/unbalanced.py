@@ -27,6 +27,7 @@ class UnbalancedTask(HeadStudy):
     steps: int = setting(150, "steps of the search", least=0)
     restarts: int = setting(16, "random starts of the search", least=0)
     name: ClassVar[str] = "unbalanced"
+    kinds: ClassVar[tuple[str, ...]] = ("study",)
 
     def measured(self, *, seed: int) -> Iterator[Record]:
         """One record per radius, number of atoms, and kind of masses."""

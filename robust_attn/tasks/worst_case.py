@@ -26,6 +26,7 @@ class WorstCaseTask(Task):
     restarts: int = setting(2, "random starts of the search", least=0)
     masses: bool = setting(False, "search for the masses of the tokens too")
     name: ClassVar[str] = "worst_case"
+    kinds: ClassVar[tuple[str, ...]] = ("worst_case",)
 
     def records(self, work: Work) -> Iterator[Record]:
         """One record per layer; the search brings its own tokens."""

@@ -70,7 +70,8 @@ class Panel:
 
     With `categories` the places 0, 1, ... on the axis have these names, and the axis stands upright. `ranges` are
     (x, lowest, highest), `level` is a value to compare with. With `cells` the panel is a map. `caption` explains the
-    figure, `description` says what it shows to those who cannot see it, `percent` that values are shares.
+    figure, `description` says what it shows to those who cannot see it, `percent` that values are shares. With `steps`
+    a value counts from its place to the next; with `bars` values beside names are bars from zero.
     """
 
     name: str
@@ -87,6 +88,8 @@ class Panel:
     level: float | None = None
     cells: tuple[MapCell, ...] = ()
     percent: bool = False
+    steps: bool = False
+    bars: bool = False
     caption: str = ""
     description: str = ""
 

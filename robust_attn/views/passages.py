@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from robust_attn.records.kinds import AttackRecord
+from robust_attn.records.kinds import AttackRecord, Record
 from robust_attn.records.parts import Motion
 from robust_attn.views.layers import concern, ranks_in_layer
 from robust_attn.views.numerals import at_least, percent
@@ -21,6 +21,7 @@ TOKENS_OF_A_SAMPLE = 512
 MOST_MOVED = 5
 PARTED = 0.01
 """Parts count as split apart from this share of the sample's largest motion on; below that it is arithmetic."""
+NOTHING = Motion(rms=(), apart=(), farthest=(), share=(), parts=())
 _CONTINUED = "##"
 _NO_SPACE_BEFORE = frozenset(".,;:!?)]}'’”%")
 
@@ -87,6 +88,8 @@ class Passages:
     worded: bool
     hidden: int
     first: int
+    whole: bool = False
+    """Whether they speak of a whole model, so that there is one layer in name only."""
 
     @property
     def every(self) -> tuple[Passage, ...]:
@@ -97,7 +100,7 @@ class Passages:
     def table(self) -> Table:
         """The tokens that moved most."""
         fields: Fields[tuple[Passage, Token]] = (
-            counts("Layer", lambda pair: pair[0].layer),
+            counts("Layer", lambda pair: None if self.whole else pair[0].layer, optional=True),
             texts("Sample", lambda pair: pair[0].named.removeprefix("sample ")),
             counts("Place", lambda pair: pair[1].place),
             texts("Token", lambda pair: pair[1].text, code=True),
@@ -119,7 +122,7 @@ def passages_of(checks: Sequence[AttackRecord], inputs: Mapping[str, Any]) -> Pa
     moved = [check for check in checks if check.layer is not None and _motion(check)]
     chosen: defaultdict[int, list[Passage]] = defaultdict(list)
     for check in _fitting(moved):
-        passage = _passage(check, _spelled(inputs, check))
+        passage = passage_of(check, check.motion or NOTHING, _spelled(inputs, check), check.attack)
         chosen[passage.layer].append(passage)
     by_layer = {layer: tuple(sorted(chosen[layer], key=lambda one: one.sample)) for layer in sorted(chosen)}
     shown = sum(map(len, by_layer.values()))
@@ -155,15 +158,16 @@ def _spelled(inputs: Mapping[str, Any], check: AttackRecord) -> list[str] | None
     return [str(token) for token in tokens] if fits else None
 
 
-def _passage(check: AttackRecord, spelled: Sequence[str] | None) -> Passage:
-    motion = check.motion or Motion(rms=(), apart=(), farthest=(), share=(), parts=())
-    texts = list(map(str, range(len(motion.rms)))) if spelled is None else spelled
+def passage_of(record: Record, motion: Motion, spelled: Sequence[str] | None, attack: str) -> Passage:
+    """A sample as it moved; tokens go by their numbers where their words are not known."""
+    fits = spelled is not None and len(spelled) == len(motion.rms)
+    texts = spelled if spelled is not None and fits else list(map(str, range(len(motion.rms))))
     tokens = tuple(_tokens(motion, texts))
     return Passage(
-        layer=check.layer or 0,
-        sample=check.sample,
-        named=check.named if check.label is None else f"{check.named}, label {check.label}",
-        attack=check.attack,
+        layer=record.layer or 0,
+        sample=record.sample,
+        named=record.named if record.label is None else f"{record.named}, label {record.label}",
+        attack=attack,
         tokens=tokens[:TOKENS_OF_A_SAMPLE],
         most=tuple(token for token in sorted(tokens, key=lambda token: -token.rms)[:MOST_MOVED] if token.rms > 0),
         hidden=max(0, len(tokens) - TOKENS_OF_A_SAMPLE),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from robust_attn.records.kinds import Check, LayerRecord, PredictionRecord
 from robust_attn.records.store import Run
@@ -10,9 +10,24 @@ from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Verdict
 from robust_attn.views import words
 from robust_attn.views.checks import ladder_details
+from robust_attn.views.flip_passages import flip_passages, typed_table
 from robust_attn.views.layers import layers_panel, shown_first, verdict_of
 from robust_attn.views.numerals import at_least, at_most, percent, plain
 from robust_attn.views.panel import Look, Panel, Point, Role
+from robust_attn.views.prediction_radii import (
+    BASELINES,
+    CSV_FILE,
+    SMOOTHING,
+    UNCOVERED,
+    certificates,
+    flips,
+    least_certain_first,
+    predictions_csv,
+    proved_radius,
+    smallest_radii,
+)
+from robust_attn.views.robust_accuracy import accuracies, accuracy_panel, accuracy_table
+from robust_attn.views.step_shares import shares_panel, worst_step
 from robust_attn.views.table import (
     ROWS_SHOWN,
     Field,
@@ -26,28 +41,31 @@ from robust_attn.views.table import (
     verdicts,
 )
 from robust_attn.views.view import Headline, Statement, Tile, Tone, View
-from robust_attn.views.words import counted, largest, sentence, share, smallest
+from robust_attn.views.words import counted, largest, sentence, share, shortened
 
 SAMPLES_DRAWN = 40
 TEXTS_SHOWN, CHARACTERS = 8, 400
-WAYS = {"move": "moving tokens", "split": "splitting tokens", "one_word": "changing one word", "typed": "typing"}
+WAYS = {"move": "moving tokens", "split": "splitting tokens", "one_word": "moving one word", "typed": "typing"}
 _TERMS = (
     ("Margin", "How much the model prefers its answer to the next best one, in logits; below zero it is flipped."),
     ("Flip radius", "The smallest perturbation found that changes the prediction. A smaller one may exist."),
-    ("Certified radius", "Nothing within this distance changes the prediction: proved, not searched for."),
+    ("Certified radius", "No motion of tokens within this distance changes the prediction: proved, not searched for."),
+    ("Certified (one word)", "The same where one token moves and all others stay."),
+    ("Certified (smoothing)", "A statement about another classifier: this one, averaged over random noise."),
     ("FLIPPED", "The attack changed the prediction."),
     ("VIOLATED", "A flip was found nearer than certified: something is wrong, and this must be looked into."),
     ("VACUOUS", "The promise about a layer is no better than one that holds for any perturbation whatsoever."),
     words.UNKNOWN,
 )
-Radii = Callable[[PredictionRecord], Mapping[str, float | None]]
 
 
 def predictions_view(run: Run) -> View:
     """Attacks on whole predictions."""
     predictions = [record for record in run.records if isinstance(record, PredictionRecord)]
     layers = [record for record in run.records if isinstance(record, LayerRecord)]
-    panels = (_flips_panel(predictions), layers_panel(layers))
+    predictions = least_certain_first(predictions)
+    found = accuracies(predictions)
+    panels = (*map(accuracy_panel, found), shares_panel(predictions), _flips_panel(predictions), layers_panel(layers))
     return View(
         statement=_statement(predictions, layers),
         tiles=_tiles(predictions, layers),
@@ -57,7 +75,15 @@ def predictions_view(run: Run) -> View:
         ),
         panels=tuple(panel for panel in panels if panel is not None),
         terms=_TERMS,
-        details=(*ladder_details(layers), *_texts(predictions)),
+        passages=flip_passages(predictions),
+        details=(
+            *map(accuracy_table, found),
+            *typed_table(predictions),
+            *ladder_details(layers),
+            *_texts(predictions),
+        ),
+        leading=len(found),
+        files={CSV_FILE: predictions_csv(predictions)} if predictions else {},
         question="can its predictions be flipped?",
     )
 
@@ -67,33 +93,17 @@ def was_flipped(record: PredictionRecord) -> bool:
     return record.smallest_flip is not None if record.attacked is None else record.attacked.flipped
 
 
-def smallest_radii(records: Iterable[PredictionRecord], radii: Radii) -> dict[str, float]:
-    """The smallest known radius by each way, in the order in which ways first appear."""
-    every = list(records)
-    ways = dict.fromkeys(way for record in every for way in radii(record))
-    found = {way: smallest(radii(record).get(way) for record in every) for way in ways}
-    return {way: radius for way, radius in found.items() if radius is not None}
-
-
-def _flips(record: PredictionRecord) -> Mapping[str, float | None]:
-    return record.flip_radius
-
-
-def _certificates(record: PredictionRecord) -> Mapping[str, float | None]:
-    return record.certified_radius
-
-
 def _statement(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRecord]) -> Statement:
-    chances = [record.failure_probability for record in predictions if smallest_radii([record], _certificates)]
+    chances = [record.failure_probability for record in predictions if smallest_radii([record], certificates)]
     of_layers = [r.certified.failure_probability for r in layers if r.certified.output_change is not None]
     known = [*chances, *of_layers]
-    said = (_promise(predictions), _layer_promise(layers))
+    said = (_promise(predictions), _weakest_step(predictions), _layer_promise(layers))
     return Statement(
         _headline(predictions, layers),
         tuple(part for part in said if part),
         words.joint_confidence(known, "promise") if known else "",
         "That there is no smaller flip than those found: an attack that finds none proves nothing. Anything about "
-        "other inputs than those tested.",
+        "tokens that are split or typed, and about other inputs than those tested.",
     )
 
 
@@ -113,24 +123,24 @@ def _headline(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRec
         return Headline(Tone.VIOLATED, "A promise about a layer was broken", detail)
     flipped = sum(map(was_flipped, predictions))
     if flipped:
-        return Headline(Tone.FLIPPED, _flipped_title(flipped, total), _nearest(predictions))
-    unknown = any(record.judged is Verdict.UNKNOWN for record in predictions)
+        return Headline(Tone.FLIPPED, _flipped_title(flipped, total), _in_short(predictions))
+    unknown = any(record.verdict is Verdict.UNKNOWN for record in predictions)
     if unknown or any(verdict_of(record) is Verdict.UNKNOWN for record in layers) or not predictions:
         detail = "No flip was found, but a number was not finite, or rounding could decide: nothing is promised there."
         return Headline(Tone.UNKNOWN, "Not every promise could be computed", detail)
     if all(_kept(record) for record in predictions):
-        detail = f"{sentence(share(total, total, 'prediction'))} kept, by proof, within the whole budget."
-        return Headline(Tone.HOLDS, "No prediction can be flipped within the budget", detail)
-    detail = (
-        f"The attack failed on {share(total, total, 'prediction')}; a stronger one may succeed.{_found(predictions)}"
-    )
-    return Headline(Tone.MEASURED, "No prediction was flipped", detail)
+        return Headline(Tone.HOLDS, "No motion within the budget flips a prediction", _in_short(predictions))
+    farther = any(record.smallest_flip is not None for record in predictions)
+    title = f"No prediction was flipped{' within the budget' if farther else ''}"
+    return Headline(Tone.MEASURED, title, _in_short(predictions))
 
 
 def _kept(record: PredictionRecord) -> bool:
     """Whether the whole budget lies within a certified radius."""
-    certified, asked = largest(record.certified_radius.values()), record.budget.radius
-    return certified is not None and asked is not None and certified >= asked and record.verdict is Verdict.HOLDS
+    certified, asked = proved_radius(record), record.budget.radius
+    if certified is None or asked is None or record.verdict is not Verdict.HOLDS:
+        return False
+    return certified >= asked and (record.smallest_flip is None or record.smallest_flip > asked)
 
 
 def _flipped_title(flipped: int, total: int) -> str:
@@ -139,26 +149,33 @@ def _flipped_title(flipped: int, total: int) -> str:
     return f"{flipped} of {total} predictions were flipped"
 
 
-def _nearest(predictions: Sequence[PredictionRecord]) -> str:
-    """By how small a perturbation, in every way that was tried."""
-    budget = predictions[0].budget
-    attacked = any(record.attacked is not None for record in predictions)
-    asked = f"Within {budget.kind} {plain(budget.radius)}, by {predictions[0].attack}." if attacked else ""
-    return f"{asked}{_found(predictions)}".strip()
+def _in_short(predictions: Sequence[PredictionRecord]) -> str:
+    """What is proved, what was found, and that nothing is known between the two."""
+    known = [proved_radius(record) for record in predictions]
+    proved, total = [radius for radius in known if radius is not None], len(predictions)
+    if len(proved) == total:
+        which = "the prediction" if total == 1 else f"any of the {total} predictions"
+        below = f"no motion of tokens up to {at_least(min(proved))} flips {which}"
+    elif proved:
+        below = f"no motion of tokens up to {at_least(min(proved))} flips {share(len(proved), total, 'prediction')}"
+    else:
+        below = "nothing"
+    return f"Proved: {below}; Found: {_found(predictions)}{'; Between: unknown' if proved else ''}."
 
 
 def _found(predictions: Sequence[PredictionRecord]) -> str:
-    radii = smallest_radii(predictions, _flips)
+    radii = smallest_radii(predictions, flips)
     if not radii:
-        return ""
-    told = [f"{at_most(radius)} by {way_words(way)}" for way, radius in radii.items()]
-    norm = words.norm_words(predictions[0].budget)
+        return "no flip, though a stronger attack may find one"
+    proved = any(proved_radius(record) is not None for record in predictions)
+    beyond = {way: ", which no proof covers" if proved and way in UNCOVERED else "" for way in radii}
+    told = [f"{at_most(radius)} by {way_words(way)}{beyond[way]}" for way, radius in radii.items()]
     ratio = (
         f": splitting needs {plain(radii['move'] / radii['split'])} times less"
         if radii.get("split") and radii.get("move", 0.0) > 2 * radii["split"]
         else ""
     )
-    return f" The nearest flip found: {', '.join(told)} ({norm}){ratio}."
+    return f"flips from {', '.join(told)}{ratio}"
 
 
 def way_words(way: str) -> str:
@@ -169,18 +186,26 @@ def way_words(way: str) -> str:
 def _promise(predictions: Sequence[PredictionRecord]) -> str:
     if any(record.verdict is Verdict.VIOLATED for record in predictions):
         return "Nothing is promised: a certificate that an attack has broken does not certify."
-    radii = smallest_radii(predictions, _certificates)
+    every = smallest_radii(predictions, certificates)
+    aside = (SMOOTHING, *BASELINES) if "all" in every else (SMOOTHING,)
+    radii = {name: radius for name, radius in every.items() if name not in aside}
     if not radii:
         return (
             "Nothing is promised about these predictions: no radius was certified, and an attack can only show what is "
             "possible."
         )
-    certified = [record for record in predictions if smallest_radii([record], _certificates)]
+    certified = [record for record in predictions if any(record.certified_radius.get(name) for name in radii)]
     told = [f"{at_least(radius)} ({_spaced(name)})" for name, radius in radii.items()]
     return (
-        f"{sentence(share(len(certified), len(predictions), 'prediction'))} certified: no perturbation within the "
-        f"radius listed flips it. The smallest such radius is {', '.join(told)}."
+        f"{sentence(share(len(certified), len(predictions), 'prediction'))} certified: no motion of its tokens within "
+        f"the radius listed flips it. The smallest such radius is {', '.join(told)} "
+        f"({words.norm_words(predictions[0].budget)})."
     )
+
+
+def _weakest_step(predictions: Sequence[PredictionRecord]) -> str:
+    worst = worst_step(predictions)
+    return f"What takes most of the margin in the certificate: {worst}." if worst else ""
 
 
 def _layer_promise(layers: Sequence[LayerRecord]) -> str:
@@ -206,12 +231,15 @@ def _tiles(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRecord
         budget = predictions[0].budget
         meaning = f"predictions, within {budget.kind} {plain(budget.radius)}"
         cells.append(Tile("Flipped", f"{flipped} of {len(predictions)}", meaning))
-    for way, radius in smallest_radii(predictions, _flips).items():
+    for way, radius in smallest_radii(predictions, flips).items():
         cells.append(
             Tile(f"Nearest flip by {way_words(way)}", at_most(radius), "smallest radius found, over all inputs")
         )
-    for name, radius in smallest_radii(predictions, _certificates).items():
-        cells.append(Tile(f"Certified ({_spaced(name)})", at_least(radius), "nothing nearer flips, by proof"))
+    for name, radius in smallest_radii(predictions, certificates).items():
+        meaning = (
+            "of the smoothed classifier, not of this one" if name == SMOOTHING else "no nearer motion flips, by proof"
+        )
+        cells.append(Tile(f"Certified ({_spaced(name)})", at_least(radius), meaning))
     if layers:
         closest = percent(largest(record.tightness for record in layers))
         cells.append(Tile("Closest layer", closest, "of what is promised about its output"))
@@ -219,26 +247,29 @@ def _tiles(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRecord
 
 
 def _prediction_table(predictions: Sequence[PredictionRecord]) -> Table:
-    ways = [_way_field(way) for way in smallest_radii(predictions, _flips)]
-    proofs = [_proof_field(name) for name in smallest_radii(predictions, _certificates)]
+    ways = [_way_field(way) for way in smallest_radii(predictions, flips)]
+    number = "Sample" if any(record.row is None for record in predictions) else "Row"
+    proofs = [_proof_field(name) for name in smallest_radii(predictions, certificates)]
     fields: Fields[PredictionRecord] = (
-        counts("Sample", lambda record: record.sample if record.row is None else record.row),
+        counts(number, lambda record: record.sample if record.row is None else record.row),
         texts("Label", lambda record: None if record.label is None else str(record.label), optional=True),
         counts("Class", lambda record: record.predicted),
-        perhaps("Margin", lambda record: record.margin, optional=True),
-        texts("Attacked", _outcome),
-        perhaps("Its margin", lambda record: record.attacked.margin if record.attacked else None, optional=True),
+        *proofs,
         *ways,
         perhaps("Smallest mass", lambda record: record.flip.smallest_mass, at_least, optional=True),
-        *proofs,
+        perhaps("Margin", lambda record: record.margin, optional=True),
+        texts("Attacked", _outcome, optional=True),
+        perhaps("Its margin", lambda record: record.attacked.margin if record.attacked else None, optional=True),
         verdicts(lambda record: record.verdict, optional=True),
     )
     budget = predictions[0].budget
     note = (
         f"The class that the model gives to the input, what the attack made of it within {budget.kind} "
-        f"{plain(budget.radius)}, and the smallest radius found at which the class changes (rounded up)."
+        f"{plain(budget.radius)}, the smallest radius found at which the class changes (rounded up), and the certified "
+        f"one (rounded down). The least certain first. Every digit is in {CSV_FILE} beside this file."
     )
-    return table_of("prediction-table", "Prediction by prediction", fields, predictions, note=note, terminal=True)
+    title = "Prediction by prediction"
+    return table_of("prediction-table", title, fields, predictions, note=note, terminal=True, rest=CSV_FILE)
 
 
 def _way_field(way: str) -> Field[PredictionRecord]:
@@ -247,7 +278,9 @@ def _way_field(way: str) -> Field[PredictionRecord]:
 
 
 def _proof_field(name: str) -> Field[PredictionRecord]:
-    return perhaps(f"Certified ({_spaced(name)})", lambda record: record.certified_radius.get(name), at_least)
+    extra = name in (*BASELINES, SMOOTHING)
+    title = f"Certified ({_spaced(name)})"
+    return perhaps(title, lambda record: record.certified_radius.get(name), at_least, optional=extra)
 
 
 def _outcome(record: PredictionRecord) -> str | None:
@@ -284,12 +317,13 @@ def _flips_panel(predictions: Sequence[PredictionRecord]) -> Panel | None:
     drawn = predictions[:SAMPLES_DRAWN]
     lines: dict[str, tuple[Point, ...]] = {}
     looks: dict[str, Look] = {}
-    for way in smallest_radii(drawn, _flips):
+    for way in smallest_radii(drawn, flips):
         name = f"flips by {way_words(way)}"
         lines[name], looks[name] = _points(record.flip_radius.get(way) for record in drawn), Look(Role.NEAREST, name)
-    for proof in smallest_radii(drawn, _certificates):
+    for proof in (name for name in smallest_radii(drawn, certificates) if name not in (*BASELINES, SMOOTHING)):
         name = f"certified ({_spaced(proof)})"
-        lines[name], looks[name] = _points(r.certified_radius.get(proof) for r in drawn), Look(Role.CERTIFIED)
+        lines[name] = _points(record.certified_radius.get(proof) for record in drawn)
+        looks[name] = Look(Role.CERTIFIED) if proof == "all" else Look(Role.SERIES, name)
     if not any(lines.values()):
         return None
     many = f" The first {len(drawn)} of {len(predictions)} are drawn." if len(predictions) > len(drawn) else ""
@@ -300,7 +334,7 @@ def _flips_panel(predictions: Sequence[PredictionRecord]) -> Panel | None:
         "radius",
         lines,
         looks=looks,
-        categories=tuple(f"sample {record.sample if record.row is None else record.row}" for record in drawn),
+        categories=tuple(map(words.place_of, drawn)),
         level=predictions[0].budget.radius,
         caption="The smallest perturbation found that changes each prediction, in the norm of the budget; the dashed "
         f"line is the budget of the attack. The axis is logarithmic.{many}",
@@ -312,18 +346,14 @@ def _points(radii: Iterable[float | None]) -> tuple[Point, ...]:
 
 
 def _texts(predictions: Sequence[PredictionRecord]) -> tuple[Table, ...]:
-    return text_tables("The texts", [(record.sample, record.text) for record in predictions if record.text])
+    samples = sorted((record.sample, record.text) for record in predictions if record.text)
+    return text_tables("The texts", samples)
 
 
 def text_tables(title: str, samples: Sequence[tuple[int, str]]) -> tuple[Table, ...]:
     """A few texts with the numbers of their samples; none where there are none."""
     fields: Fields[tuple[int, str]] = (
         counts("Sample", lambda pair: pair[0]),
-        texts("Text", lambda pair: shortened(pair[1])),
+        texts("Text", lambda pair: shortened(pair[1], CHARACTERS)),
     )
     return (table_of("text-table", title, fields, samples, limit=TEXTS_SHOWN),) if samples else ()
-
-
-def shortened(whole: str) -> str:
-    """A text that fits on a page."""
-    return whole if len(whole) <= CHARACTERS else whole[: CHARACTERS - 1] + "…"

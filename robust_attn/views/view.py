@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -63,7 +63,9 @@ class Tile:
 class View:
     """Everything that is said about the records of one task; `terms` explains the words that it uses.
 
-    `question` is what the run asks, `details` are tables for those who look closer, after the figures.
+    `question` is what the run asks, `details` are tables for those who look closer, after the figures. `files` are
+    comma-separated values that go beside the report, by the names of their files; so many panels as `leading` says
+    stand before the tables.
     """
 
     statement: Statement
@@ -73,6 +75,8 @@ class View:
     terms: tuple[tuple[str, str], ...] = ()
     passages: Passages | None = None
     details: tuple[Table, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    leading: int = 0
     question: str = "how far can its attention be pushed?"
 
     @property
@@ -107,4 +111,5 @@ def merged(views: Sequence[View]) -> View:
         terms=tuple(dict(term for view in views for term in view.terms).items()),
         passages=next((view.passages for view in views if view.passages), None),
         details=tuple(table for view in views for table in view.details),
+        files={name: text for view in views for name, text in view.files.items()},
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from robust_attn.records.kinds import Record
 from robust_attn.records.parts import BudgetPart
+from robust_attn.records.quantities import place_of as place_of  # noqa: PLC0414
 from robust_attn.types import Covers, Scope, Verdict
 from robust_attn.views.numerals import at_least, at_most, plain
 
@@ -135,12 +136,6 @@ def span(values: Sequence[float]) -> str:
     """From the smallest to the largest."""
     low, high = plain(min(values)), plain(max(values))
     return low if low == high else f"{low} to {high}"
-
-
-def place_of(record: Record) -> str:
-    """Where a record was measured."""
-    places = (("layer", record.layer), ("head", record.head))
-    return ", ".join([*(f"{name} {place}" for name, place in places if place is not None), record.named])
 
 
 def part_of(layer: int | None, head: int | None) -> str:

@@ -38,3 +38,20 @@ def test_v_is_said_in_the_words_of_hydra():
     assert request_of(["-m", "-v", "tokens=4"]).arguments == ["-m", "hydra.verbose=[robust_attn]", "tokens=4"]
     assert request_of(["--verbose"]).arguments == ["hydra.verbose=[robust_attn]"]
     assert request_of(["-m", "tokens=4"]) == Request(["-m", "tokens=4"], "gain")
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("fail_if=certified_radius<0.001", "fail_if='certified_radius<0.001'"),
+        ("+fail_if=verdict=VACUOUS", "+fail_if='verdict=VACUOUS'"),
+        ("fail_if=[a<1, b.c>=2]", "fail_if=['a<1','b.c>=2']"),
+        ("fail_if=[]", "fail_if=[]"),
+        ("fail_if=null", "fail_if=null"),
+        ("fail_if='a<1'", "fail_if='a<1'"),
+        ('fail_if=["a<1",b<2]', 'fail_if=["a<1",b<2]'),
+        ("fail_ifs=a<1", "fail_ifs=a<1"),
+    ],
+)
+def test_conditions_are_put_into_the_quotes_that_hydra_wants(typed, read):
+    assert request_of([typed]).arguments == [read]

@@ -133,3 +133,23 @@ def test_a_log_axis_has_readable_marks_whatever_it_spans(low, high, wanted):
         log_axis(axes, "y")
         figure.draw_without_rendering()
     assert wanted <= {label.get_text() for label in axes.get_yticklabels()}
+
+
+def test_steps_keep_their_value_to_the_right_and_mark_where_it_changes():
+    lines = {"certified": ((0.1, 1.0), (0.2, 1.0), (0.3, 0.5), (0.4, 0.0))}
+    made = Panel("p", "t", "radius", "share", lines, log_y=False, percent=True, steps=True)
+    (axes,) = drawn(made).figure.axes
+    assert axes.lines[0].get_drawstyle() == "steps-post"
+    assert [tuple(line.get_xdata()) for line in axes.lines[1:]] == [(0.1,), (0.3,), (0.4,)]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["0 %", "25 %", "50 %", "75 %", "100 %"]
+    assert not {0.3, 0.4} <= set(axes.get_xticks())  # labels at every turn would lie on one another
+
+
+def test_bars_begin_at_zero_and_tell_their_value():
+    lines = {"a": ((0.0, 0.75),), "b": ((1.0, 0.25),)}
+    made = Panel("p", "t", "step", "part", lines, log_y=False, percent=True, bars=True, categories=("a", "b"))
+    figure = drawn(made)
+    (axes,) = figure.figure.axes
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0.0, 0.75), (0.0, 0.25)]
+    assert [text.get_text() for text in axes.texts] == ["75.0 %", "25.0 %"]
+    assert "<title>b: 25.0 %</title>" in svg_text(figure)

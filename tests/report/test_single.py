@@ -192,3 +192,13 @@ def test_markdown_names_the_tokens_that_moved_most(tmp_path):
     write_report(folder)
     text = (folder / "report.md").read_text(encoding="utf-8")
     assert "* layer 0, sample 0: &lt;d&gt; 0.500, a\\|b 0.250 ×2" in text
+
+
+def test_predictions_leave_a_file_of_radii_and_lead_with_accuracy_whether_or_not_figures_are_drawn(tmp_path):
+    folder = write_run(tmp_path / "run", [prediction_record(n, row=n) for n in range(3)])
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert (folder / "predictions.csv").read_text().startswith("sample,row,label,predicted,")
+    assert page.index("figure-accuracy-any-tokens") < page.index('id="prediction-table"') < page.index("figure-flips")
+    (folder / "predictions.csv").unlink()
+    write_report_without_figures(folder)
+    assert (folder / "predictions.csv").is_file()

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from robust_attn.records.conditions import condition_from
+from robust_attn.records.kinds import KINDS
 from robust_attn.settings import read, settings_of
 from robust_attn.tasks.radius import RadiusTask
 from robust_attn.tasks.registry import ALIASES, task_named, tasks_by_name
@@ -54,3 +56,21 @@ def test_a_campaign_ends():
     assert SoundnessTask(cases=None, minutes=0.5).minutes == 0.5
     with pytest.raises(FieldError, match="first_seed"):
         SoundnessTask(first_seed=-1)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.__name__)
+def test_every_task_names_the_kinds_of_its_records(task):
+    assert task.kinds
+    assert set(task.kinds) <= set(KINDS)
+
+
+def test_a_task_refuses_what_its_records_cannot_have_and_one_that_names_no_kinds_refuses_nothing():
+    radius, flip, tight = map(condition_from, ("certified_radius<1", "flip_radius<1", "tightness<1"))
+    named = tasks_by_name()
+    assert named["predict"]().lacks(radius) is named["predict"]().lacks(flip) is None
+    assert "have no flip_radius; they have output_change, tightness, verdict" in named["attack"]().lacks(flip)
+    assert "nothing that a condition speaks of" in named["lipschitz"]().lacks(tight)
+    assert "where a tolerance is given" in named["certify"]().lacks(radius)
+    assert named["certify"](tolerance=0.1).lacks(radius) is None
+    unsaid = type("Unsaid", (named["lipschitz"],), {"kinds": ()})
+    assert unsaid().lacks(flip) is None

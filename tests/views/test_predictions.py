@@ -50,6 +50,55 @@ def test_only_a_certificate_for_the_whole_budget_is_a_success(radius, tone):
         assert "1 in 1 million" in view.statement.confidence
 
 
+def test_in_short_what_is_proved_what_was_found_and_that_the_rest_is_unknown():
+    proved = [
+        kept(n, certified_radius={"all": radius, "one_word": 9.0, "smoothing": 9.0}, verdict=Verdict.HOLDS)
+        for n, radius in enumerate((0.003, 0.002))
+    ]
+    both = [replace(record, flip_radius={"move": 0.3, "split": 1e-5}) for record in proved]
+    assert headline(*both).detail == (
+        "Proved: no motion of tokens up to 0.00200 flips any of the 2 predictions; Found: flips from 0.300 by moving "
+        "tokens, 1.00·10⁻⁵ by splitting tokens, which no proof covers: splitting needs 30\u202f000 times less; "
+        "Between: unknown."
+    )
+    assert headline(*both).title == "No prediction was flipped within the budget"
+    alone = headline(proved[0], kept(5, certified_radius={"all": None}))
+    assert alone.detail.startswith("Proved: no motion of tokens up to 0.00300 flips 1 of 2 predictions; Found: no flip")
+    assert headline(kept()).detail == "Proved: nothing; Found: no flip, though a stronger attack may find one."
+
+
+@pytest.mark.parametrize("name", ["one_word", "smoothing"])
+def test_a_proof_about_one_word_or_about_the_smoothed_classifier_is_none_for_the_budget(name):
+    record = kept(certified_radius={name: 1.0}, verdict=Verdict.HOLDS, failure_probability=1e-6)
+    assert headline(record).tone is Tone.MEASURED
+    assert headline(record).detail.startswith("Proved: nothing;")
+    promise = predictions_view(run_of(record)).statement.promises[0]
+    assert promise.startswith("Nothing is promised") == (name == "smoothing")
+
+
+def test_a_split_that_flips_within_the_budget_leaves_no_success_to_a_proof_about_motion():
+    record = kept(certified_radius={"all": 0.06}, verdict=Verdict.HOLDS)
+    assert headline(record).tone is Tone.HOLDS
+    assert headline(replace(record, flip_radius={"split": 0.01})).tone is Tone.MEASURED
+
+
+def test_the_page_leads_with_accuracy_and_names_the_step_that_ends_the_certificate():
+    record = kept(certified_radius={"all": 0.01}, shares={"first": 1.0, "layers.3.mlp": 4.0}, verdict=Verdict.HOLDS)
+    view = predictions_view(run_of(record))
+    assert [panel.name for panel in view.panels][:2] == ["accuracy-any-tokens", "shares"]
+    assert view.leading == 1
+    assert "What takes most of the margin in the certificate: layers 3 mlp (80.0 %)." in view.statement.promises
+    assert list(view.files) == ["predictions.csv"]
+
+
+def test_predictions_are_told_from_the_least_certain_on():
+    records = [kept(n, row=n, certified_radius={"all": radius}) for n, radius in enumerate((0.3, 0.1, 0.2))]
+    table = predictions_view(run_of(*records)).tables[0]
+    assert table.columns[0].title == "Row"
+    assert [row[0].shown for row in table.rows] == ["1", "2", "0"]
+    assert table.rest == "predictions.csv"
+
+
 def test_a_flip_nearer_than_certified_is_a_broken_promise():
     found = headline(prediction_record(certified_radius={"all": 1.0}, verdict=Verdict.VIOLATED))
     assert (found.tone, found.title) == (Tone.VIOLATED, "A certified prediction was flipped")
@@ -80,7 +129,8 @@ def test_the_way_through_the_layers_is_told():
 
 def test_the_figure_compares_every_way_with_the_budget():
     records = [prediction_record(n, budget=BudgetPart(kind="wasserstein", radius=0.05)) for n in range(2)]
-    (panel,) = predictions_view(run_of(*records)).panels
+    accuracy, panel = predictions_view(run_of(*records)).panels
+    assert accuracy.name == "accuracy-any-tokens"
     assert (panel.name, panel.level, panel.categories) == ("flips", 0.05, ("sample 0", "sample 1"))
     assert list(panel.lines) == ["flips by moving tokens", "flips by splitting tokens"]
 

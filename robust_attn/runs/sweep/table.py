@@ -16,6 +16,7 @@ WORDS = {
     ExitStatus.FAILED: "failed",
     ExitStatus.WRONG_CONFIGURATION: "wrong setting",
     ExitStatus.VIOLATED: "violated",
+    ExitStatus.FAIL_IF: "fail_if",
 }
 
 
