@@ -1,6 +1,6 @@
 """Settings: frozen dataclasses whose fields carry their default, their limits and one line that says what they are.
 
-Everything that speaks of a setting derives from its field: Hydra's schemas, checks, `--help`, the README's table.
+Everything that speaks of a setting derives from its field: Hydra's schemas, checks, `--help`, docs/settings.md.
 Nothing slow is imported here, so a wrong value is told before torch is loaded.
 """
 

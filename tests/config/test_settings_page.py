@@ -1,9 +1,9 @@
-from robust_attn.config.readme import BEGIN, END, README, table, with_table
+from robust_attn.config.settings_page import BEGIN, END, PAGE, table, with_table
 
 
-def test_the_table_of_the_readme_is_current():
-    text = README.read_text()
-    assert table() in text, "run python -m robust_attn.config.readme"
+def test_the_table_of_the_page_is_current():
+    text = PAGE.read_text()
+    assert table() in text, "run python -m robust_attn.config.settings_page"
     assert with_table(text) == text
 
 

@@ -1,4 +1,4 @@
-"""The table of settings in the README: `python -m robust_attn.config.readme` writes it between its two markers."""
+"""The table of docs/settings.md: `python -m robust_attn.config.settings_page` writes it between its two markers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from robust_attn.config.run import GROUPS, RunSettings
 from robust_attn.settings import limits_of, settings_of
 from robust_attn.work import CertificateSettings
 
-README = Path(__file__).resolve().parent.parent.parent / "README.md"
-BEGIN = "<!-- settings: written by python -m robust_attn.config.readme -->\n"
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "settings.md"
+BEGIN = "<!-- settings: written by python -m robust_attn.config.settings_page -->\n"
 END = "<!-- end of settings -->\n"
 
 
@@ -27,7 +27,7 @@ def table() -> str:
 
 
 def with_table(text: str) -> str:
-    """The README with the table as it is now."""
+    """The page with the table as it is now."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}{table()}{END}{after}"
@@ -58,4 +58,4 @@ def _choices(group: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(with_table(README.read_text()))
+    PAGE.write_text(with_table(PAGE.read_text()))
