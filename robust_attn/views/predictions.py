@@ -205,7 +205,7 @@ def _promise(predictions: Sequence[PredictionRecord]) -> str:
 
 def _weakest_step(predictions: Sequence[PredictionRecord]) -> str:
     worst = worst_step(predictions)
-    return f"What takes most of the margin in the certificate: {worst}." if worst else ""
+    return f"The step whose error takes most of the margin: {worst} of all that is taken." if worst else ""
 
 
 def _layer_promise(layers: Sequence[LayerRecord]) -> str:

@@ -46,13 +46,17 @@ def shares_panel(records: Sequence[PredictionRecord]) -> Panel | None:
         bars=True,
         categories=tuple(map(step_words, names)),
         caption="What the error of each step takes off the margin at the certified radius, as a part of all that is "
-        f"taken; mean over {told}. The longest bar is where a better bound would help most.{more}",
+        f"taken; mean over {told}. First and second order are the change itself; of the others the longest bar is "
+        f"where a better bound would help most.{more}",
     )
 
 
 def worst_step(records: Sequence[PredictionRecord]) -> str | None:
-    """The step that takes most, with its part; None where no record tells."""
-    shares = mean_shares(records)
+    """The step whose error takes most, with its part; None where no record tells.
+
+    First and second order are the change itself, as far as it is known exactly, and no step's error.
+    """
+    shares = {step: part for step, part in mean_shares(records).items() if step not in _WORDS}
     most = largest(shares.values())
     return next((f"{step_words(step)} ({percent(part)})" for step, part in shares.items() if part == most), None)
 

@@ -87,7 +87,8 @@ def test_the_page_leads_with_accuracy_and_names_the_step_that_ends_the_certifica
     view = predictions_view(run_of(record))
     assert [panel.name for panel in view.panels][:2] == ["accuracy-any-tokens", "shares"]
     assert view.leading == 1
-    assert "What takes most of the margin in the certificate: layers 3 mlp (80.0 %)." in view.statement.promises
+    said = "The step whose error takes most of the margin: layers 3 mlp (80.0 %) of all that is taken."
+    assert said in view.statement.promises
     assert list(view.files) == ["predictions.csv"]
 
 

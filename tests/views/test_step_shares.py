@@ -28,7 +28,9 @@ def test_the_steps_that_take_most_are_drawn_in_the_order_of_the_model():
 
 
 def test_the_worst_step_is_named():
-    assert worst_step([prediction_record(shares={"second": 1.0, "head": 3.0})]) == "head (75.0 %)"
+    shares = {"first": 6.0, "second": 1.0, "layers.0.mlp": 1.0, "head": 2.0}
+    assert worst_step([prediction_record(shares=shares)]) == "head (20.0 %)"
+    assert worst_step([prediction_record(shares={"first": 1.0})]) is None
     assert worst_step([prediction_record()]) is None
     assert shares_panel([prediction_record()]) is None
     assert shares_panel([prediction_record(shares={"first": 0.0})]) is None
