@@ -58,6 +58,9 @@ class AdversarialLayerTask(Task):
 
         if job.layer.rotary is not None:
             raise UserError(f"Layer {job.subject.layer} has rotary positions: its heads have no single matrix A.")
+        if not job.layer.even_slopes or job.layer.position_bias is not None:
+            what = "normalised queries or keys, sinks or biases by position"
+            raise UserError(f"Layer {job.subject.layer} has {what}: its logits are no single matrix A.")
         radius = float(job.inputs.radius.max()) if self.radius is None else self.radius
         layer = job.layer.to(torch.float64)
         head, pair = _steepest_head(layer, radius, max(self.lengths))
