@@ -40,6 +40,7 @@ UNKNOWN_MEANS = "attention/test_rounding.py::test_where_weights_are_unknown_the_
 TWO_HEADS = "bounds/test_ball.py::test_two_equal_heads_are_twice_one"
 ONE_TOKEN = "bounds/test_ball.py::test_one_token_by_hand"
 ADDED = "attention/test_extras.py::test_the_spread_of_a_bias_and_the_radius_of_a_sink_by_hand"
+BENT = "the_second_derivative_of_a_query_by_hand"
 TWO_TOKENS = "bounds/test_ball.py::test_two_tokens_by_hand"
 
 MUTANTS = (
@@ -194,6 +195,12 @@ MUTANTS = (
         ("own_floor", "(1 - 2 * at.floor).abs()", "(1 - 2 * u).abs()", "row_sums_of_an_interval_by_hand"),
         ("drift", "(joint + drift) ** 2", "joint**2", "one_head_has_nothing_to_join"),
         ("joined_cross_terms", "values.square().sum(-2).sqrt()", "values.amax(-2)", TWO_HEADS),
+    ),
+    *_altered(
+        "bounds/bent.py",
+        "bounds/test_bent.py",
+        ("constant", "curvature = CURVATURE * gain", "curvature = 0.5 * gain", BENT),
+        ("reach", "(self.given - weight * reach)", "(self.given + 0 * reach)", BENT),
     ),
     *_altered(
         "bounds/ball.py",

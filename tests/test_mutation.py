@@ -10,7 +10,7 @@ from benchmarks.mutants import MUTANTS, Mutant
 from benchmarks.mutation import BrokenCheckError, check, main, mutated, one_per_file
 
 ROOT = Path(__file__).resolve().parent.parent
-BOUNDS = ("paper", "sharp", "setting", "interval", "slopes", "curvature", "ball", "rows", "bound")
+BOUNDS = ("paper", "sharp", "setting", "interval", "slopes", "curvature", "ball", "rows", "bound", "bent")
 SPECTRAL = {f"spectral/{name}.py" for name in ("derivative_error", "lanczos", "lipschitz", "norms")}
 ATTENTION = {"attention/layer.py", "attention/rounding.py"}
 ALTERED = {f"bounds/{name}.py" for name in BOUNDS} | SPECTRAL | ATTENTION | {"certificates/layer.py"}

@@ -63,6 +63,9 @@ class AdversarialLayerTask(Task):
             raise UserError(
                 "task=adversarial_layer brings its own tokens: use running text such as data=prose, not rows."
             )
+        if not job.layer.even_slopes or job.layer.position_bias is not None:
+            what = "normalised queries or keys, sinks or biases by position"
+            raise UserError(f"Layer {job.subject.layer} has {what}: its logits are no single matrix A.")
         radius = float(job.inputs.radius.max()) if self.radius is None else self.radius
         subject = replace(job.subject, origins=())
         layer = job.layer.to(torch.float64)

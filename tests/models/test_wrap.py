@@ -130,9 +130,9 @@ def test_a_failed_wrap_leaves_the_module_as_it_was(monkeypatch):
 def test_a_model_that_is_refused_says_why_and_is_left_as_it_was():
     from tests.models.small import SHARED, drawn, library
 
-    module = drawn(library.Qwen3ForCausalLM, library.Qwen3Config(**SHARED))
+    module = drawn(library.Gemma2ForCausalLM, library.Gemma2Config(**SHARED, head_dim=6))
     before = state(module)
-    with pytest.raises(ra.UserError, match=r"qwen3 has no attention layers .*2 of 2 .*normalised: Qwen3RMSNorm"):
+    with pytest.raises(ra.UserError, match=r"gemma2 has no attention layers .*2 of 2 .*capped \(softcap\)"):
         wrap(module)
     assert state(module) == before
 
