@@ -59,7 +59,7 @@ def check_settings(place: tuple[tuple[str, ...], str], value: str) -> None:
     assert found.tokens >= 1
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(place=st.sampled_from(KEYS), value=VALUES)
 def test_any_value_for_any_key_is_settings_or_one_sentence(place, value):
     check_settings(place, value)

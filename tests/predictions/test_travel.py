@@ -72,7 +72,7 @@ def test_true_deviations_are_where_the_plan_says(seed, deterministic, monkeypatc
     draws = chance.draws(free, planning=True)
     seen = planned_ranges(tape, sketch, Plan(radius, not deterministic, 1.5), draws, monkeypatch)
     g = generator(seed)
-    for _ in range(6):
+    for _ in range(2):
         step = normal(g, *points.shape)
         step = radius * step / step.norm()
         moved = tape.replayed(points + step)
