@@ -34,7 +34,7 @@ class TextFile(Settings):
 class Rows(Settings):
     """Rows of one's own, one sample each: CSV, TSV, JSONL, Parquet, or a folder that datasets saved."""
 
-    path: str = required("a file that ends in .csv, .tsv, .jsonl, .ndjson or .parquet, or a folder of save_to_disk")
+    path: str = required("a file that is a table, .csv, .tsv, .jsonl, .ndjson or .parquet, or a folder of save_to_disk")
     text: str = setting("text", "the name of the column with the text")
     label: str | None = setting(None, "the name of the column with the label, null for none")
     first: int = setting(0, "number of the first row that is taken, from 0", least=0)

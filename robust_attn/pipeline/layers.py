@@ -106,7 +106,8 @@ def _said_of_rows(groups: Sequence[LayerInputs], most: int) -> str:
     lengths = sorted(_length(group, most) for group in groups)
     cut = sum(bool(origin.cut) for origin in origins)
     fate = f"{cut} of them cut at their end to keep to tokens={most}" if cut else f"none longer than tokens={most}"
-    return f"{len(origins)} rows of {lengths[0]} to {lengths[-1]} tokens, {fate}; nothing is padded"
+    span = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else f"{lengths[0]}"
+    return f"{len(origins)} rows of {span} tokens, {fate}; nothing is padded"
 
 
 def _length(group: LayerInputs, asked: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, final
 
 from robust_attn.records.entry import Json
@@ -58,14 +58,19 @@ class AdversarialLayerTask(Task):
 
         if job.layer.rotary is not None:
             raise UserError(f"Layer {job.subject.layer} has rotary positions: its heads have no single matrix A.")
+        if any(origin.cut is not None for origin in job.subject.origins):
+            raise UserError(
+                "task=adversarial_layer brings its own tokens: use running text such as data=prose, not rows."
+            )
         radius = float(job.inputs.radius.max()) if self.radius is None else self.radius
+        subject = replace(job.subject, origins=())
         layer = job.layer.to(torch.float64)
         head, pair = _steepest_head(layer, radius, max(self.lengths))
         for length in self.lengths:
             points = _repeated(pair, length)
             bounds = ball_bounds(layer, TokenMeasure.uniform(points), radius)
             yield StudyRecord(
-                **job.subject.heading(0, length),
+                **subject.heading(0, length),
                 study=self.name,
                 configuration=f"head {head}",
                 mask=str(layer.mask),

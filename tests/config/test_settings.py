@@ -12,7 +12,7 @@ from robust_attn.settings import called
 from robust_attn.types import UserError
 from tests.composed import composed
 
-NEEDS = {"data/text": ["data.path=x"], "data/images": ["data.path=x"]}
+NEEDS = {f"data/{name}": ["data.path=x"] for name in ("text", "rows", "images")}
 EXPERIMENTS = sorted(path.stem for path in (configuration_folder() / "experiment").glob("*.yaml"))
 OPTIONS = [f"{group}/{name}" for group in GROUPS for name in choices(group)]
 
@@ -109,9 +109,11 @@ def test_wrong_values_are_one_sentence(override, words):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("data", ["data=text", "data=images"])
+@pytest.mark.parametrize("data", ["data=text", "data=rows", "data=images"])
 def test_an_empty_path_is_one_sentence(data):
-    with pytest.raises(UserError, match=r"data\.path is empty: expected a (UTF-8 text file|folder of images)\."):
+    with pytest.raises(
+        UserError, match=r"data\.path is empty: expected a (UTF-8 text file|file that is a table|folder of images), "
+    ):
         settings_from(composed(data, "data.path="))
 
 

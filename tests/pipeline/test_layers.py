@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from robust_attn.config.settings import settings_from
-from robust_attn.types import ExitStatus
+from robust_attn.types import ExitStatus, UserError
 from robust_attn.work import Desk, Work
 from tests.composed import QUICK, composed, run
 
@@ -68,6 +68,11 @@ def test_a_row_is_looked_at_once_where_more_room_changes_nothing(rows):
     records, _ = _records(rows, "task=lipschitz", "task.lengths=[2,4,16]", "task.windows=4")
     seen = [(row, tokens) for _, row, _, tokens, _ in _known(records)]
     assert seen == [(1, 2), (1, 4), (1, 8), (2, 2), (2, 3), (3, 2), (4, 2), (4, 4)]
+
+
+def test_a_task_that_brings_its_own_tokens_takes_no_rows(rows):
+    with pytest.raises(UserError, match="brings its own tokens"):
+        _records(rows, "task=adversarial_layer")
 
 
 @pytest.mark.slow
