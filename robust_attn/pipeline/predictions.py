@@ -31,6 +31,8 @@ AGREEMENT = 1e-6
 """Largest relative difference between a layer's output in the model and the layer alone on the same measure."""
 
 
+NOBODY = "none"
+"""The name of the attack that is none."""
 NO_MORE, NO_PROMISES = FlipOptions((), steps=6, restarts=0), PromiseOptions()
 
 
@@ -68,7 +70,8 @@ class ThroughModel:
         for sample, reading in enumerate(readings(batch) if isinstance(batch, torch.Tensor) else batch):
             victim = Victim.of(classifier, classifier.measure(reading.batch))
             found = victim.strongest(self.attack, self.budget, generator_for(seed, "through", sample))
-            yield self.prediction(victim, reading, options, seed=seed, attacked=found)
+            attacked = None if self.attack.name == NOBODY else found
+            yield self.prediction(victim, reading, options, seed=seed, attacked=attacked)
             if layers:
                 yield from self._layers(victim, found, layers, options, reading.origin)
 
@@ -117,7 +120,7 @@ class ThroughModel:
         options = replace(self.flips, which=ways, accuracy=self.accuracy)
         split = self.attack if splits else None
         found = FlipHunt(victim, reading.ids, self.budget, options, seed, sample, directions, split).flips()
-        if named or self.attack.name == "none":
+        if named or self.attack.name == NOBODY:
             return found
         generator = generator_for(seed, "flip", sample)
         flip = flip_by(self.attack, victim, self.budget, generator, accuracy=self.accuracy)

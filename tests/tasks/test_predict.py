@@ -28,6 +28,7 @@ def test_a_flip_inside_a_certified_radius_is_exit_status_3(radius, status, verdi
     assert record["shares"] == {"first": 0.5, "layer0.mlp": 0.1}
     assert record["failure_probability"] == 1e-9
     assert record["label"] in range(10)
+    assert record["attacked"] is None
     assert record["seconds"] > 0
     assert summary["findings"]["smallest_certified_radius"] == {"all": radius}
 
