@@ -46,7 +46,7 @@ def check_contract(records, *, layers: int, samples: int = 2) -> None:
 
 @pytest.fixture
 def no_report(monkeypatch):
-    """Nothing is drawn: half of the time of a small run, and no concern of a test that reads its records."""
+    """Nothing is drawn: a good part of the time of a small run, and no concern of a test that reads its records."""
     monkeypatch.setattr(running, "write_report", lambda folder: folder / "report.html")
 
 

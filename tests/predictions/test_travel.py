@@ -66,12 +66,13 @@ def planned_ranges(tape, sketch, plan, draws, monkeypatch):
 
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("seed", at_first(range(6), 1))
-def test_true_deviations_are_where_the_plan_says(seed, deterministic, monkeypatch):
+@pytest.mark.parametrize("draw", at_first(range(3), 1))
+def test_true_deviations_are_where_the_plan_says(seed, draw, deterministic, monkeypatch):
     _, tape, free, chance, _, sketch = prepared(seed, deterministic=deterministic)
     points, radius = tape.value(0), 2e-4
     draws = chance.draws(free, planning=True)
     seen = planned_ranges(tape, sketch, Plan(radius, not deterministic, 1.5), draws, monkeypatch)
-    g = generator(seed)
+    g = generator(seed + 1000 * draw)
     for _ in range(2):
         step = normal(g, *points.shape)
         step = radius * step / step.norm()
