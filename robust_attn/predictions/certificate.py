@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.plan import Margins, Plan
 from robust_attn.predictions.sketch import BasisDraws, Draws, GaussianDraws
 from robust_attn.predictions.steps import Network
 from robust_attn.predictions.tape import Tape
 from robust_attn.predictions.travel import confirmed, planned
-from robust_attn.predictions.walks import FirstSketch
+from robust_attn.predictions.walks import FirstSketch, Streams, started
 from robust_attn.types import UserError
 
 RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-6, 1e-9
@@ -89,7 +90,8 @@ def certified_prediction(
 
 
 def _certificate(tape: Tape, free: Tensor, chance: _Chance) -> PredictionCertificate:
-    margin, rivals = _rivals(tape.logits)
+    rivals = Rivals.of(tape.logits)
+    margin = float(rivals.margins(tape.logits).min())
     if not (math.isfinite(margin) and margin > 0):
         return PredictionCertificate(0.0, margin, 0.0, seed=chance.seed)
     found = _Search(tape, free, rivals, chance).largest()
@@ -100,12 +102,22 @@ def _certificate(tape: Tape, free: Tensor, chance: _Chance) -> PredictionCertifi
     return PredictionCertificate(plan.radius, margin, chance.probability, shares, chance.seed, "HOLDS")
 
 
-def _rivals(logits: Tensor) -> tuple[float, Tensor]:
-    """The smallest margin, and the map from logits to margins."""
-    label = int(logits.argmax())
-    unit = torch.eye(len(logits), dtype=logits.dtype)
-    rivals = torch.stack([unit[label] - unit[other] for other in range(len(logits)) if other != label])
-    return float((rivals @ logits).min()), rivals
+@dataclass(frozen=True)
+class Rivals:
+    """The predicted class and all others."""
+
+    label: int
+    others: tuple[int, ...]
+
+    @classmethod
+    def of(cls, logits: Tensor) -> Rivals:
+        """By the largest logit."""
+        label = int(logits.argmax())
+        return cls(label, tuple(each for each in range(len(logits)) if each != label))
+
+    def margins(self, logits: Tensor) -> Tensor:
+        """The predicted class minus every other one, along the last axis; linear in the logits."""
+        return logits[..., self.label, None] - logits[..., list(self.others)]
 
 
 class _Chance:
@@ -138,19 +150,25 @@ class _Chance:
 class _Search:
     tape: Tape
     free: Tensor
-    rivals: Tensor
+    rivals: Rivals
     chance: _Chance
+
+    def _start(self, draws: Draws) -> Streams:
+        return started(draws, self.free, follow=not self.chance.deterministic)
 
     def largest(self) -> tuple[Plan, Margins] | None:
         """The largest radius whose plan is good, tried with fresh samples; a little less if those do not confirm it."""
         keep = None if self.chance.deterministic else self.chance.effort.planning
-        sketch = FirstSketch.of(self.tape, self.free, self.chance.draws(self.free), self.rivals, keep=keep)
+        draws = self.chance.draws(self.free)
+        sketch = FirstSketch.of(self.tape, self._start(draws), draws, self.rivals.margins, keep=keep)
+        self.influence = Influence.of(self.tape, sketch)
         radius, slack = self._planned_radius(sketch), SLACK
         for _ in range(ATTEMPTS):
             plan, radius = self._good_plan(sketch, radius, slack)
             if plan is None:
                 return None
-            margins = confirmed(self.tape, sketch, plan, self.chance.draws(self.free), self.rivals, free=self.free)
+            draws = self.chance.draws(self.free)
+            margins = confirmed(self.tape, sketch, plan, draws, self.rivals.margins, self._start(draws))
             if margins.worst <= 1 and plan.is_finite and self._safe(margins):
                 return plan, margins
             radius, slack = 0.9 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.1
@@ -167,7 +185,8 @@ class _Search:
 
     def _plan(self, sketch: FirstSketch, radius: float, slack: float = SLACK) -> tuple[Plan, Margins]:
         plan = Plan(radius, not self.chance.deterministic, slack)
-        return planned(self.tape, sketch, plan, self.chance.draws(self.free, planning=True), self.rivals)
+        draws = self.chance.draws(self.free, planning=True)
+        return planned(self.tape, sketch, plan, draws, self.rivals.margins, self.influence)
 
     def _planned_radius(self, sketch: FirstSketch) -> float:
         """Leaps and bisection of the logarithm with plans alone."""
@@ -183,25 +202,26 @@ class _Search:
         return good
 
     def _safe(self, margins: Margins) -> bool:
-        clean = self.rivals @ self.tape.logits
+        clean = self.rivals.margins(self.tape.logits)
         rounding = RELATIVE_ROUNDING * float(self.tape.logits.abs().max()) + ABSOLUTE_ROUNDING
         return bool((clean - margins.total > rounding).all())
 
 
-def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Tensor) -> dict[str, float]:
+def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Rivals) -> dict[str, float]:
     """By step |m * g|, m the half axes of a remainder and g the gradient of the closest margin there."""
-    closest = int((rivals @ tape.logits).argmin())
-    gradients = _gradients(tape, rivals[closest])
-    shares = {"first": float(margins.first[closest]), "second": float(margins.second[closest])}
+    closest = int(rivals.margins(tape.logits).argmin())
+    gradients = _gradients(tape, lambda logits: rivals.margins(logits)[closest])
+    names = ("first", "second", "third")
+    shares = {name: float(size[closest]) for name, size in zip(names, margins.orders, strict=False)}
     for index, axes in plan.axes.items():
         step = tape.nodes[index].step
         shares[step] = shares.get(step, 0.0) + float((axes * gradients[index]).norm())
     return shares
 
 
-def _gradients(tape: Tape, functional: Tensor) -> list[Tensor]:
+def _gradients(tape: Tape, functional: Callable[[Tensor], Tensor]) -> list[Tensor]:
     """The derivative of the functional of the logits with respect to every node."""
     with torch.enable_grad():
         values = tape.replayed(tape.value(0).clone().requires_grad_(True))
-        found = torch.autograd.grad(values[-1] @ functional, values, allow_unused=True)
+        found = torch.autograd.grad(functional(values[-1]), values, allow_unused=True)
     return [torch.zeros_like(value) if each is None else each for value, each in zip(values, found, strict=True)]

@@ -58,19 +58,17 @@ def _transform(order: int) -> tuple[np.ndarray, np.ndarray]:
 class Draws(ABC):
     """Tangents for the first order (two lists u, v), pairs for the second, and noise for what remainders inject.
 
-    Sums of squares over u and v times `linear`, over pairs times `pair`, and over chains of an order times `chain` of
-    it are upper values of squared norms.
+    Sums of squares over lists of first orders times `linear`, and over chains of an order times `chain` of it, are
+    upper values of squared norms.
     """
-
-    pair: float
 
     @abstractmethod
     def basis(self, free: Tensor) -> Tensor | None:
         """All unit vectors in the free directions, where they are no more than samples would be: no factor."""
 
     @abstractmethod
-    def linear(self) -> float:
-        """For u and v together."""
+    def linear(self, lists: int) -> float:
+        """For that many independent lists of first orders together."""
 
     @abstractmethod
     def chain(self, order: int) -> float:
@@ -95,15 +93,14 @@ class GaussianDraws(Draws):
     def __init__(self, generator: np.random.Generator, count: int, probability: float) -> None:
         self._generator, self._count, self._probability = generator, count, probability
         self._drawn = count
-        self.pair = self.chain(2)
 
     def basis(self, free: Tensor) -> Tensor | None:
         """Up to as many as u and v together."""
         return unit_vectors(free) if int(free.sum()) <= 2 * self._count else None
 
-    def linear(self) -> float:
+    def linear(self, lists: int) -> float:
         """The squared factor over the count."""
-        return chain_factor(2 * self._count, 1, self._probability) ** 2 / (2 * self._count)
+        return chain_factor(lists * self._count, 1, self._probability) ** 2 / (lists * self._count)
 
     def fewer(self, planning: int) -> GaussianDraws:
         """Fewer samples with the factors of all of them: for guesses, nothing is promised."""
@@ -134,20 +131,19 @@ class BasisDraws(Draws):
 
     def __init__(self, free: Tensor, injected: int) -> None:
         self._size, self._columns, self._used = int(free.sum()), injected, 0
-        self.pair = 1.0
 
     def basis(self, free: Tensor) -> Tensor | None:
         """All of them."""
         return unit_vectors(free)
 
-    def linear(self) -> float:
+    def linear(self, lists: int) -> float:
         """Every unit vector stands `size` times in each list."""
-        return 1 / (2 * self._size)
+        return 1 / (lists * self._size)
 
     def chain(self, order: int) -> float:
-        """Only the ellipsoids themselves."""
-        if order != 1:
-            raise ValueError("products of perturbations have no affordable basis")
+        """Ellipsoids, and pairs of perturbations."""
+        if order > 2:
+            raise ValueError("longer products of perturbations have no affordable basis")
         return 1.0
 
     def tangents(self, free: Tensor) -> tuple[Tensor, Tensor]:

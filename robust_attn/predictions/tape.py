@@ -10,9 +10,6 @@ from torch import Tensor
 
 from robust_attn.predictions.look import Look
 
-SHARE, SMALL_SHARE = 0.22, 0.04
-"""Squared weights of one remainder's ellipsoid beside everything before it."""
-
 
 class Operation(ABC):
     """A map f of one or two tensors. Values have no batch axis; tangents have one in front."""
@@ -29,11 +26,6 @@ class Operation(ABC):
     def is_affine(self) -> bool:
         """Whether second derivatives and remainders are zero."""
         return False
-
-    @property
-    def share(self) -> float:
-        """Squared weight of its remainder beside those before it: any number between 0 and 1 is sound."""
-        return SHARE
 
     def second(self, at: Sequence[Tensor], along: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
         """D^2 f(at)[along, other], batched; symmetric in the two."""

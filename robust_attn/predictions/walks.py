@@ -21,36 +21,30 @@ ROUNDING = 1e-6
 class Streams:
     """Sampled tangents of one node.
 
-    b: first order along all unit vectors; u, v: along samples; s: second order of the pairs (u, v); z: what remainders
-    injected; w: products of first order with s, z and x inside the present block of layers; x: those of the blocks
-    before; ys: independent first orders, for the present block and those to come.
+    b: first order along all unit vectors; u, v, y: along independent samples; s: second order of the pairs (u, v); t:
+    third order of (y, u, v); z: what remainders injected; w: products of the first order y with z.
     """
 
     u: Tensor | None = None
     v: Tensor | None = None
+    y: Tensor | None = None
     s: Tensor | None = None
+    t: Tensor | None = None
     z: Tensor | None = None
     w: Tensor | None = None
-    x: Tensor | None = None
     b: Tensor | None = None
-    ys: tuple[Tensor, ...] = ()
 
 
 Visit = Callable[[int, Node, list[Streams], Streams], Streams]
 """At curved nodes: the streams that arrive and the ones that leave; returns the latter, perhaps with more."""
-Turn = Callable[[int, Streams], Streams]
-"""At the first node of a block: what becomes of every stream that is alive."""
 
 
-def walk(tape: Tape, start: Streams, visit: Visit, turn: Turn | None = None) -> Streams:
+def walk(tape: Tape, start: Streams, visit: Visit) -> Streams:
     """The streams at the last node."""
-    live, last, block = {0: start}, tape.last_use, 0
+    live, last = {0: start}, tape.last_use
     for index, node in enumerate(tape.nodes):
         if node.operation is None:
             continue
-        if turn is not None and node.block > block:
-            live = {each: turn(node.block, streams) for each, streams in live.items()}
-            block = node.block
         arriving = [live[parent] for parent in node.parents]
         leaving = _through(tape, node, arriving)
         live[index] = visit(index, node, arriving, leaving) if node.is_curved else leaving
@@ -65,17 +59,30 @@ def _through(tape: Tape, node: Node, arriving: list[Streams]) -> Streams:
 
     def pushed(parts: list[Tensor | None]) -> Tensor | None:
         present = [part for part in parts if part is not None]
-        if not present:
-            return None
-        zeros = [torch.zeros((len(present[0]), *value.shape), dtype=present[0].dtype) for value in at]
-        return operation.first(at, [zero if part is None else part for part, zero in zip(parts, zeros, strict=True)])
+        return None if not present else operation.first(at, filled(parts, at))
 
-    u, v, s, z, w, x, b = (pushed([getattr(each, name) for each in arriving]) for name in "uvszwxb")
+    u, v, y, s, t, z, w, b = (pushed([getattr(each, name) for each in arriving]) for name in "uvystzwb")
     if u is not None and node.is_curved:
-        bent = operation.second(at, [there(each.u) for each in arriving], [there(each.v) for each in arriving]) / 2
-        s = bent if s is None else s + bent
-    ys = tuple(operation.first(at, parts) for parts in zip(*(each.ys for each in arriving), strict=True))
-    return Streams(u, v, s, z, w, x, b, ys)
+        firsts = [[there(getattr(each, name)) for each in arriving] for name in ("uv" if y is None else "uvy")]
+        s = added(s, operation.second(at, firsts[0], firsts[1]) / 2)
+        seconds = [each.s for each in arriving]
+        if y is not None and any(each is not None for each in seconds):
+            t = added(t, operation.second(at, firsts[2], filled(seconds, at)))
+        cubic = None if y is None else operation.third(at, firsts[2], firsts[0], firsts[1])
+        t = t if cubic is None else added(t, cubic / 6)
+    return Streams(u, v, y, s, t, z, w, b)
+
+
+def added(total: Tensor | None, more: Tensor) -> Tensor:
+    """The sum, where nothing counts as zero."""
+    return more if total is None else total + more
+
+
+def filled(parts: list[Tensor | None], at: list[Tensor]) -> list[Tensor]:
+    """The parts of the inputs, zeros where there is nothing yet."""
+    like = next(part for part in parts if part is not None)
+    zeros = [torch.zeros((len(like), *value.shape), dtype=like.dtype) for value in at]
+    return [zero if part is None else part for part, zero in zip(parts, zeros, strict=True)]
 
 
 def there(part: T | None) -> T:
@@ -86,11 +93,13 @@ def there(part: T | None) -> T:
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """First and second order of one tensor: sound sizes per unit of the radius, and samples to plan with."""
+    """First, second and (where products are followed) third order of one tensor.
 
-    u: Tensor
-    y: Sample
-    s: Sample
+    `ranges` and `rows`: sound sizes per power of the radius; `samples`: to plan with; `y`: one list of first orders.
+    """
+
+    y: Tensor
+    samples: tuple[Sample, ...]
     ranges: tuple[Tensor, ...]
     rows: tuple[Tensor, ...] | None
     row_weights: Tensor | None
@@ -98,40 +107,43 @@ class Orders:
     @classmethod
     def of(cls, streams: Streams, draws: Draws, keep: int | None = None, row_weights: Tensor | None = None) -> Orders:
         """From the streams of a sketch that nothing else depends on; that many samples are kept to plan with."""
-        both = first_order(streams, draws), Sample(second_order(streams), draws.pair)
-        ranges = tuple(sample.ranges() * (1 + ROUNDING) for sample in both)
-        rows = None if row_weights is None else tuple(sample.rows(row_weights) * (1 + ROUNDING) for sample in both)
-        u, s = there(streams.u)[:keep].float(), both[1].thinned(keep)
-        y = (
-            both[0].thinned(None)
-            if streams.b is not None
-            else Sample(u, both[0].factor * len(both[0].tangents) / len(u))
-        )
-        return cls(u, y, s, ranges, rows, row_weights)
+        all_orders = orders(streams, draws)
+        ranges = tuple(sample.ranges() * (1 + ROUNDING) for sample in all_orders)
+        rows = None
+        if row_weights is not None:
+            rows = tuple(sample.rows(row_weights) * (1 + ROUNDING) for sample in all_orders)
+        kept = tuple(each.thinned(None if streams.b is not None and each is all_orders[0] else keep) for each in all_orders)
+        return cls(there(streams.u)[:keep].float(), kept, ranges, rows, row_weights)
+
+
+def orders(streams: Streams, draws: Draws) -> tuple[Sample, ...]:
+    """Samples of the first order, of the second and, if y is there, of the third."""
+    nothing = torch.zeros_like(there(streams.u))
+    second = Sample(nothing if streams.s is None else streams.s, draws.chain(2))
+    both = first_order(streams, draws), second
+    return both if streams.y is None else (*both, Sample(nothing if streams.t is None else streams.t, draws.chain(3)))
 
 
 def first_order(streams: Streams, draws: Draws) -> Sample:
-    """All unit vectors, or samples u and v."""
+    """All unit vectors, or all independent samples together."""
     if streams.b is not None:
         return Sample(streams.b, 1.0)
-    return Sample(torch.cat([there(streams.u), there(streams.v)]), draws.linear())
-
-
-def second_order(streams: Streams) -> Tensor:
-    """The stream s, zero before the first curved operation."""
-    return torch.zeros_like(there(streams.u)) if streams.s is None else streams.s
+    lists = [each for each in (streams.u, streams.v, streams.y) if each is not None]
+    return Sample(torch.cat(lists), draws.linear(len(lists)))
 
 
 @dataclass(frozen=True, eq=False)
 class FirstSketch:
-    """First and second order of everything that reaches a curved operation, and of the margins at the end."""
+    """The orders of everything that reaches a curved operation, and of the margins at the end."""
 
     inputs: dict[int, list[Orders]]
     margins: Orders
 
     @classmethod
-    def of(cls, tape: Tape, free: Tensor, draws: Draws, rivals: Tensor, *, keep: int | None = None) -> FirstSketch:
-        """`rivals` [margins, classes] takes logits to margins; `keep` samples of everything are kept, or all."""
+    def of(
+        cls, tape: Tape, start: Streams, draws: Draws, margins: Callable[[Tensor], Tensor], *, keep: int | None = None
+    ) -> FirstSketch:
+        """`margins` takes logits to margins; `keep` samples of everything are kept, or all."""
         inputs: dict[int, list[Orders]] = {}
 
         def visit(index: int, node: Node, arriving: list[Streams], leaving: Streams) -> Streams:
@@ -139,8 +151,13 @@ class FirstSketch:
             inputs[index] = [Orders.of(each, draws, keep, rows) for each, rows in zip(arriving, weights, strict=True)]
             return leaving
 
-        u, v = draws.tangents(free)
-        end = walk(tape, Streams(u, v, b=draws.basis(free)), visit)
-        u, v, s = (there(part) @ rivals.T for part in (end.u, end.v, second_order(end)))
-        final = Streams(u, v, s, b=None if end.b is None else end.b @ rivals.T)
+        end = walk(tape, start, visit)
+        parts = {name: getattr(end, name) for name in "uvystb"}
+        final = Streams(**{name: None if part is None else margins(part) for name, part in parts.items()})
         return cls(inputs, Orders.of(final, draws))
+
+
+def started(draws: Draws, free: Tensor, *, follow: bool) -> Streams:
+    """Fresh first orders at the input; the third, y, where products are followed."""
+    u, v = draws.tangents(free)
+    return Streams(u, v, draws.tangents(free)[0] if follow else None, b=draws.basis(free))

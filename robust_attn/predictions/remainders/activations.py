@@ -11,8 +11,8 @@ from torch import Tensor
 
 from robust_attn.predictions.look import Look
 from robust_attn.predictions.remainders.ellipsoids import together
-from robust_attn.predictions.scalar_functions import InverseRoot, ScalarFunction
-from robust_attn.predictions.tape import SHARE, SMALL_SHARE, Operation
+from robust_attn.predictions.scalar_functions import ScalarFunction
+from robust_attn.predictions.tape import Operation
 
 
 @final
@@ -21,11 +21,6 @@ class Elementwise(Operation):
     """phi(u)."""
 
     function: ScalarFunction
-
-    @property
-    def share(self) -> float:
-        """Little where it is one number per row."""
-        return SMALL_SHARE if isinstance(self.function, InverseRoot) else SHARE
 
     def value(self, *at: Tensor) -> Tensor:
         """phi(u)."""

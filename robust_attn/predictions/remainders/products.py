@@ -11,7 +11,7 @@ from torch import Tensor
 
 from robust_attn.predictions.look import Look, Part
 from robust_attn.predictions.remainders.ellipsoids import lifted, together
-from robust_attn.predictions.tape import SHARE, SMALL_SHARE, Operation
+from robust_attn.predictions.tape import Operation
 
 
 class Bilinear(Operation):
@@ -102,11 +102,6 @@ class Mix(Bilinear):
 class Scale(Bilinear):
     """x_ic t_i: rows of x times one number each."""
 
-    @property
-    def share(self) -> float:
-        """Half of the usual."""
-        return SHARE / 2
-
     def product(self, p: Tensor, q: Tensor) -> Tensor:
         """x t."""
         return p * q
@@ -149,11 +144,6 @@ class MeanSquare(Operation):
     """|x_i|^2 / width + epsilon, one number per row."""
 
     epsilon: float
-
-    @property
-    def share(self) -> float:
-        """Little."""
-        return SMALL_SHARE
 
     def value(self, *at: Tensor) -> Tensor:
         """Mean of squares, plus epsilon."""
