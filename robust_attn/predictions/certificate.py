@@ -18,7 +18,7 @@ from robust_attn.predictions.sketch import BasisDraws, Draws, GaussianDraws
 from robust_attn.predictions.steps import Network
 from robust_attn.predictions.tape import Tape
 from robust_attn.predictions.travel import confirmed, planned
-from robust_attn.predictions.walks import FirstSketch, Streams, started
+from robust_attn.predictions.walks import FirstSketch, started
 from robust_attn.types import UserError
 
 RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-6, 1e-9
@@ -51,8 +51,8 @@ class PredictionCertificate:
 class Effort:
     """How many Gaussian samples, and to which accuracy the radius is searched."""
 
-    samples: int = 192
-    planning: int = 96
+    samples: int = 128
+    planning: int = 48
     accuracy: float = 0.1
     start: float = 1.5e-3
     largest: float = 1.0
@@ -153,14 +153,11 @@ class _Search:
     rivals: Rivals
     chance: _Chance
 
-    def _start(self, draws: Draws) -> Streams:
-        return started(draws, self.free, follow=not self.chance.deterministic)
-
     def largest(self) -> tuple[Plan, Margins] | None:
         """The largest radius whose plan is good, tried with fresh samples; a little less if those do not confirm it."""
-        keep = None if self.chance.deterministic else self.chance.effort.planning
+        keep = None if self.chance.deterministic else 2 * self.chance.effort.planning
         draws = self.chance.draws(self.free)
-        sketch = FirstSketch.of(self.tape, self._start(draws), draws, self.rivals.margins, keep=keep)
+        sketch = FirstSketch.of(self.tape, started(draws, self.free), draws, self.rivals.margins, keep=keep)
         self.influence = Influence.of(self.tape, sketch)
         radius, slack = self._planned_radius(sketch), SLACK
         for _ in range(ATTEMPTS):
@@ -168,7 +165,7 @@ class _Search:
             if plan is None:
                 return None
             draws = self.chance.draws(self.free)
-            margins = confirmed(self.tape, sketch, plan, draws, self.rivals.margins, self._start(draws))
+            margins = confirmed(self.tape, sketch, plan, draws, self.rivals.margins, started(draws, self.free))
             if margins.worst <= 1 and plan.is_finite and self._safe(margins):
                 return plan, margins
             radius, slack = 0.9 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.1
@@ -211,7 +208,7 @@ def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Rivals) -> dict[st
     """By step |m * g|, m the half axes of a remainder and g the gradient of the closest margin there."""
     closest = int(rivals.margins(tape.logits).argmin())
     gradients = _gradients(tape, lambda logits: rivals.margins(logits)[closest])
-    names = ("first", "second", "third")
+    names = ("first", "second", "third", "fourth")
     shares = {name: float(size[closest]) for name, size in zip(names, margins.orders, strict=False)}
     for index, axes in plan.axes.items():
         step = tape.nodes[index].step

@@ -15,9 +15,10 @@ from robust_attn.predictions.look import Sizes
 
 
 class Slopes(NamedTuple):
-    """A remainder's bound in terms of |c|, |e| and |d|, entry by entry."""
+    """A remainder's bound in terms of |c|, |h|, |e| and |d|, entry by entry."""
 
     on_c: Tensor
+    on_h: Tensor
     on_e: Tensor
     on_d: Tensor
 
@@ -48,15 +49,29 @@ class ScalarFunction(ABC):
     def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
         """At least |phi''''| on [u - reach, u + reach]; infinite where phi leaves its domain."""
 
-    def slopes(self, u: Tensor, sizes: Sizes) -> Slopes:
-        """Bounds of phi(u + d) - phi - phi' d - phi'' (y^2 / 2 + y (e - c)) - phi''' y^3 / 6 by slopes.
+    def fourth(self, u: Tensor) -> Tensor | None:  # noqa: ARG002
+        """The fourth derivative, if `fifth_upper` is known as well; else None, and the fourth order is left to the remainder."""
+        return None
 
-        d^2 / 2 = y^2 / 2 + y (e - c) + y c + e^2 / 2 and d^3 / 6 = y^3 / 6 + (y^2 / 2 + y e / 2 + e^2 / 6) e; what is
-        left is Taylor's remainder of fourth order.
+    def fifth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """At least the absolute fifth derivative on [u - reach, u + reach], where `fourth` is given."""
+        raise NotImplementedError
+
+    def slopes(self, u: Tensor, sizes: Sizes) -> Slopes:
+        """Bounds of phi(u + d) - phi - phi' d minus what is followed, by slopes, with d = y + e and e = s + h.
+
+        d^2 / 2 = y^2 / 2 + y (e - c) + s^2 / 2 + y c + (s + h / 2) h,
+        d^3 / 6 = y^3 / 6 + y^2 s / 2 + y^2 h / 2 + (y e / 2 + e^2 / 6) e,
+        d^4 / 24 = y^4 / 24 + (4 y^3 + 6 y^2 e + 4 y e^2 + e^3) e / 24; what is left is Taylor's remainder.
         """
-        bend, y, e, d = self.second(u).abs(), sizes.y, sizes.e, sizes.d
-        twice = self.third(u).abs() * (y.square() / 2 + y * e / 2 + e.square() / 6)
-        return Slopes(bend * y, bend * e / 2 + twice, self.fourth_upper(u, d) * d**3 / 24)
+        bend, twice, thrice = self.second(u).abs(), self.third(u).abs(), self.fourth(u)
+        y, e, d = sizes.y, sizes.e, sizes.d
+        on_h = bend * (sizes.s + sizes.h / 2) + twice * y.square() / 2
+        on_e = twice * (y * e / 2 + e.square() / 6)
+        if thrice is None:
+            return Slopes(bend * y, on_h, on_e, self.fourth_upper(u, d) * d**3 / 24)
+        on_e = on_e + thrice.abs() * (4 * y**3 + 6 * y.square() * e + 4 * y * e.square() + e**3) / 24
+        return Slopes(bend * y, on_h, on_e, self.fifth_upper(u, d) * d**4 / 120)
 
 
 @dataclass(frozen=True)
@@ -78,12 +93,22 @@ class Gelu(_Smooth):
     least: ClassVar[float] = -0.17
     fourth_supremum: float = 1.596
     fifth_supremum: float = 2.85
+    sixth_supremum: float = 7.19
 
     def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
-        """|value at the centre| + sup |fifth derivative| reach; the value is (-u^4 + 7 u^2 - 4) n(u)."""
+        """|value at the centre| + sup |fifth derivative| reach."""
+        return (self.fourth(u).abs() + self.fifth_supremum * reach).clamp(max=self.fourth_supremum)
+
+    def fourth(self, u: Tensor) -> Tensor:
+        """(-u^4 + 7 u^2 - 4) n(u)."""
         square = u.square()
-        centre = ((7 - square) * square - 4).abs() * _density(u)
-        return (centre + self.fifth_supremum * reach).clamp(max=self.fourth_supremum)
+        return ((7 - square) * square - 4) * _density(u)
+
+    def fifth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """|value at the centre| + sup |sixth derivative| reach; the value is (u^5 - 11 u^3 + 18 u) n(u)."""
+        square = u.square()
+        centre = (((square - 11) * square + 18) * u).abs() * _density(u)
+        return (centre + self.sixth_supremum * reach).clamp(max=self.fifth_supremum)
 
     def value(self, u: Tensor) -> Tensor:
         """u Phi(u)."""
@@ -130,6 +155,15 @@ class Tanh(_Smooth):
         """-2 (1 - t^2) (1 - 3 t^2)."""
         square = torch.tanh(u).square()
         return -2 * (1 - square) * (1 - 3 * square)
+
+    def fourth(self, u: Tensor) -> Tensor:
+        """8 t (2 - 3 t^2) (1 - t^2)."""
+        t = torch.tanh(u)
+        return 8 * t * (2 - 3 * t.square()) * (1 - t.square())
+
+    def fifth_upper(self, u: Tensor, reach: Tensor) -> Tensor:  # noqa: ARG002
+        """(16 - 120 t^2 + 120 t^4) (1 - t^2) is largest at 0."""
+        return torch.full_like(u, 16.0)
 
 
 @final
@@ -226,7 +260,7 @@ class Relu(ScalarFunction):
         """|d| - |u| <= (1 - |u| / reach) |d| for |d| <= reach; at u = 0 the derivative is taken as 0."""
         share = (1 - u.abs() / sizes.d).clamp(min=0)
         zero = torch.zeros_like(u)
-        return Slopes(zero, zero, torch.where(sizes.d > u.abs(), share, zero))
+        return Slopes(zero, zero, zero, torch.where(sizes.d > u.abs(), share, zero))
 
 
 @final
@@ -254,3 +288,12 @@ class InverseRoot(ScalarFunction):
         """105/16 (u - reach)^{-9/2}: the fourth derivative decreases."""
         least = u - reach
         return torch.where(least > 0, 6.5625 * least.clamp(min=torch.finfo(u.dtype).tiny) ** -4.5, torch.inf)
+
+    def fourth(self, u: Tensor) -> Tensor:
+        """105 u^{-9/2} / 16."""
+        return 6.5625 * u**-4.5
+
+    def fifth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """945/32 (u - reach)^{-11/2}: it decreases in absolute value."""
+        least = u - reach
+        return torch.where(least > 0, 29.53125 * least.clamp(min=torch.finfo(u.dtype).tiny) ** -5.5, torch.inf)

@@ -21,6 +21,24 @@ from robust_attn.predictions.walks import ROUNDING, FirstSketch, Orders, Streams
 
 RANGE_SLACK = 1.6
 """How much larger planned ranges are than guessed ones, so that fresh samples confirm them; norms have `Plan.slack`."""
+CONTENTS: dict[Part, tuple[tuple[int, ...], bool, bool]] = {
+    "y": ((1,), False, False),
+    "s": ((2,), False, False),
+    "h": ((3, 4), True, True),
+    "e": ((2, 3, 4), True, True),
+    "c": ((4,), False, True),
+    "d": ((1, 2, 3, 4), True, True),
+}
+"""What every part of a deviation consists of: orders, and whether z and w belong to it."""
+UNFOLLOWED: dict[Part, tuple[tuple[int, ...], bool, bool]] = {
+    "y": ((1,), False, False),
+    "s": ((), False, False),
+    "h": ((2,), True, False),
+    "e": ((2,), True, False),
+    "c": ((2,), True, False),
+    "d": ((1, 2), True, False),
+}
+"""The same where only the second order is followed, and no products of it."""
 Read = Callable[[Tensor], Tensor]
 """From logits to margins, with or without a batch axis in front."""
 
@@ -28,8 +46,8 @@ Read = Callable[[Tensor], Tensor]
 class Traveller(Look):
     """Goes along the tape with streams.
 
-    The deviation is radius u + radius^2 s + radius^3 t + mass^{1/2} (z + radius w), each times a vector of norm at most
-    one (docs/proofs/predictions.md#streams); without following there is no t and no w.
+    The deviation is radius u + radius^2 s + radius^3 t + radius^4 q + mass^{1/2} (z + radius w), each times a vector of
+    norm at most one (docs/proofs/predictions.md#streams); without following there is no t, q and w.
     """
 
     def __init__(self, tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws) -> None:
@@ -47,13 +65,14 @@ class Traveller(Look):
         self.first, self.arriving = self.sketch.inputs[index], arriving
         operation, at = there(node.operation), self.tape.at(node)
         axes = operation.remainder(at, self)
-        cubic = None if self.plan.follow else operation.cubic(at, self)
-        axes = axes if cubic is None else together(axes, cubic)
+        powers = None if self.plan.follow else operation.powers(at, self)
+        axes = axes if powers is None else together(axes, powers)
         self.plan.axes.setdefault(index, axes)
         injected = [each.z for each in arriving]
         if self.plan.follow and any(each is not None for each in injected):
-            ys = [self._y(slot) for slot in range(len(arriving))]
-            leaving = replace(leaving, w=added(leaving.w, operation.second(at, ys, filled(injected, at))))
+            zs = filled(injected, at)
+            ys = [self._y(slot)[: len(zs[0])] for slot in range(len(arriving))]
+            leaving = replace(leaving, w=added(leaving.w, operation.second(at, ys, zs)))
         mass = self._mass(index)
         self.mass += mass
         if mass == 0:
@@ -65,8 +84,8 @@ class Traveller(Look):
         """z and w: linear in what remainders injected, and in its products with a first order."""
         z, w, radius = streams.z, streams.w, self.plan.radius
         return (
-            None if z is None else Sample(z, self.draws.chain(1) * self.mass),
-            None if w is None else Sample(w, self.draws.chain(2) * self.mass * radius**2),
+            None if z is None else Sample(z, self.draws.injected(1) * self.mass),
+            None if w is None else Sample(w, self.draws.injected(2) * self.mass * radius**2),
         )
 
     @final
@@ -86,9 +105,11 @@ class Traveller(Look):
         return self._joined(self.first[slot].ranges, self._rest(slot, Sample.ranges, promised=False))
 
     def _joined(self, by_order: tuple[Tensor, ...], rest: list[Tensor]) -> Sizes:
-        first, *more = (self.plan.radius**power * each for power, each in enumerate(by_order, 1))
-        e = sum(more, rest[0] + rest[1])
-        return Sizes(first, e, sum(more[1:], rest[1]).expand_as(e) if self.plan.follow else e)
+        y, s, *higher = (self.plan.radius**power * each for power, each in enumerate(by_order, 1))
+        if not self.plan.follow:
+            return Sizes(y, torch.zeros_like(s), s + rest[0], s + rest[0])
+        t, q = higher
+        return Sizes(y, s, t + q + rest[0] + rest[1], q + rest[1])
 
     def _rest(self, slot: int, measure: Callable[[Sample], Tensor], *, promised: bool = True) -> list[Tensor]:
         """Of z, and of w."""
@@ -98,13 +119,12 @@ class Traveller(Look):
     @final
     def norm(self, slot: int, weights: Tensor, part: Part) -> Tensor:
         """Planned and confirmed, all orders."""
-        wanted = part if self.plan.follow or part != "c" else "e"
-        powers = {"y": (1,), "e": (2, 3), "c": (3,), "d": (1, 2, 3)}[wanted]
-        total, (z, w) = NOTHING, self.samples(self.arriving[slot])
-        for power, sample in enumerate(self._orders(slot), 1):
-            total = total + self.plan.radius**power * sample.norm(weights) if power in powers else total
-        for each in {"y": (), "e": (z, w), "c": (w,), "d": (z, w)}[wanted]:
-            total = total if each is None else total + each.norm(weights)
+        powers, with_z, with_w = (CONTENTS if self.plan.follow else UNFOLLOWED)[part]
+        total, samples = NOTHING, self._orders(slot)
+        for power in powers:
+            total = total + self.plan.radius**power * samples[power - 1].norm(weights)
+        for each, wanted in zip(self.samples(self.arriving[slot]), (with_z, with_w), strict=True):
+            total = total + each.norm(weights) if each is not None and wanted else total
         return self._settled(total, self.plan.slack)
 
     @abstractmethod
@@ -117,7 +137,7 @@ class Traveller(Look):
 
     @abstractmethod
     def _y(self, slot: int) -> Tensor:
-        """First order that is independent of what remainders inject."""
+        """First orders that are independent of what remainders inject, at least as many."""
 
     @abstractmethod
     def _mass(self, index: int) -> float:
@@ -130,7 +150,9 @@ class Traveller(Look):
     def margins(self, end: Streams, read: Read, worst: float) -> Margins:
         """Sizes at the end."""
         by_order = (self.plan.radius**power * each for power, each in enumerate(self.sketch.margins.ranges, 1))
-        last = Streams(**{name: None if part is None else read(part.double()) for name, part in (("z", end.z), ("w", end.w))})
+        last = Streams(
+            **{name: None if part is None else read(part.double()) for name, part in (("z", end.z), ("w", end.w))}
+        )
         rest = sum((NOTHING if each is None else each.ranges() for each in self.samples(last)), NOTHING)
         return Margins(tuple(by_order), rest * (1 + ROUNDING), worst)
 
@@ -182,7 +204,7 @@ class Checker(Traveller):
         return orders(self.arriving[slot], self.draws)
 
     def _y(self, slot: int) -> Tensor:
-        return there(self.arriving[slot].y)
+        return there(self.arriving[slot].u)
 
     def _mass(self, index: int) -> float:
         return self.plan.masses[index]

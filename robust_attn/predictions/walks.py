@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from robust_attn.predictions.sketch import Draws, Sample
-from robust_attn.predictions.tape import Node, Tape
+from robust_attn.predictions.tape import Node, Operation, Tape
 
 T = TypeVar("T")
 ROUNDING = 1e-6
@@ -21,18 +21,19 @@ ROUNDING = 1e-6
 class Streams:
     """Sampled tangents of one node.
 
-    b: first order along all unit vectors; u, v, y: along independent samples; s: second order of the pairs (u, v); t:
-    third order of (y, u, v); z: what remainders injected; w: products of the first order y with z.
+    b: first order along all unit vectors; u: along samples, in two or four lists of independent ones; s: second order
+    of the first list with the second, then of the third with the fourth; t: third order of the lists 2, 3, 4; q: fourth
+    order of all four; z: what remainders injected, as many as two lists; w: products of lists 1 and 2 with z.
     """
 
     u: Tensor | None = None
-    v: Tensor | None = None
-    y: Tensor | None = None
     s: Tensor | None = None
     t: Tensor | None = None
+    q: Tensor | None = None
     z: Tensor | None = None
     w: Tensor | None = None
     b: Tensor | None = None
+    lists: int = 4
 
 
 Visit = Callable[[int, Node, list[Streams], Streams], Streams]
@@ -58,19 +59,32 @@ def _through(tape: Tape, node: Node, arriving: list[Streams]) -> Streams:
     at, operation = tape.at(node), there(node.operation)
 
     def pushed(parts: list[Tensor | None]) -> Tensor | None:
-        present = [part for part in parts if part is not None]
-        return None if not present else operation.first(at, filled(parts, at))
+        return operation.first(at, filled(parts, at)) if any(part is not None for part in parts) else None
 
-    u, v, y, s, t, z, w, b = (pushed([getattr(each, name) for each in arriving]) for name in "uvystzwb")
-    if u is not None and node.is_curved:
-        firsts = [[there(getattr(each, name)) for each in arriving] for name in ("uv" if y is None else "uvy")]
-        s = added(s, operation.second(at, firsts[0], firsts[1]) / 2)
-        seconds = [each.s for each in arriving]
-        if y is not None and any(each is not None for each in seconds):
-            t = added(t, operation.second(at, firsts[2], filled(seconds, at)))
-        cubic = None if y is None else operation.third(at, firsts[2], firsts[0], firsts[1])
-        t = t if cubic is None else added(t, cubic / 6)
-    return Streams(u, v, y, s, t, z, w, b)
+    parts = (pushed([getattr(each, name) for each in arriving]) for name in "ustqzwb")
+    streams = Streams(*parts, lists=arriving[0].lists)
+    return _bent(operation, at, arriving, streams) if node.is_curved and streams.u is not None else streams
+
+
+def _bent(operation: Operation, at: list[Tensor], arriving: list[Streams], pushed: Streams) -> Streams:
+    """With D^2 f[Y, Y] / 2, and with four lists what belongs to the third and the fourth order."""
+    along = [there(each.u).chunk(each.lists) for each in arriving]
+    left, right = ([torch.cat(chunks[start::2]) for chunks in along] for start in (0, 1))
+    s = added(pushed.s, operation.second(at, left, right) / 2)
+    if pushed.lists == 2:
+        return replace(pushed, s=s)
+    g = [list(each) for each in zip(*along, strict=True)]
+    first, second = (
+        list(each) for each in zip(*(x.chunk(2) for x in filled([x.s for x in arriving], at, left)), strict=True)
+    )
+    third = filled([x.t for x in arriving], at, g[0])
+    t = added(pushed.t, operation.second(at, g[1], second))
+    q = added(pushed.q, operation.second(at, g[0], third) + operation.second(at, first, second) / 2)
+    cubic = operation.third(at, g[1], g[2], g[3])
+    if cubic is not None:
+        t, q = t + cubic / 6, q + there(operation.third(at, g[0], g[1], second)) / 2
+    quartic = operation.fourth(at, *g)
+    return replace(pushed, s=s, t=t, q=q if quartic is None else q + quartic / 24)
 
 
 def added(total: Tensor | None, more: Tensor) -> Tensor:
@@ -78,10 +92,10 @@ def added(total: Tensor | None, more: Tensor) -> Tensor:
     return more if total is None else total + more
 
 
-def filled(parts: list[Tensor | None], at: list[Tensor]) -> list[Tensor]:
-    """The parts of the inputs, zeros where there is nothing yet."""
-    like = next(part for part in parts if part is not None)
-    zeros = [torch.zeros((len(like), *value.shape), dtype=like.dtype) for value in at]
+def filled(parts: Sequence[Tensor | None], at: list[Tensor], like: list[Tensor] | None = None) -> list[Tensor]:
+    """The parts of the inputs, zeros where there is nothing yet: as many as `like` has, or as another part."""
+    one = like[0] if like is not None else next(part for part in parts if part is not None)
+    zeros = [torch.zeros((len(one), *value.shape), dtype=one.dtype) for value in at]
     return [zero if part is None else part for part, zero in zip(parts, zeros, strict=True)]
 
 
@@ -93,9 +107,9 @@ def there(part: T | None) -> T:
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """First, second and (where products are followed) third order of one tensor.
+    """The first two orders of one tensor, or (where products are followed) the first four.
 
-    `ranges` and `rows`: sound sizes per power of the radius; `samples`: to plan with; `y`: one list of first orders.
+    `ranges` and `rows`: sound sizes per power of the radius; `samples`: to plan with; `y`: some first orders.
     """
 
     y: Tensor
@@ -107,29 +121,32 @@ class Orders:
     @classmethod
     def of(cls, streams: Streams, draws: Draws, keep: int | None = None, row_weights: Tensor | None = None) -> Orders:
         """From the streams of a sketch that nothing else depends on; that many samples are kept to plan with."""
-        all_orders = orders(streams, draws)
-        ranges = tuple(sample.ranges() * (1 + ROUNDING) for sample in all_orders)
+        exact, *sampled = orders(streams, draws)
+        ranges = tuple(sample.ranges() * (1 + ROUNDING) for sample in (exact, *sampled))
         rows = None
         if row_weights is not None:
-            rows = tuple(sample.rows(row_weights) * (1 + ROUNDING) for sample in all_orders)
-        kept = tuple(each.thinned(None if streams.b is not None and each is all_orders[0] else keep) for each in all_orders)
+            rows = tuple(sample.rows(row_weights) * (1 + ROUNDING) for sample in (exact, *sampled))
+        first = exact.thinned(keep if streams.b is None else None)
+        kept = first, *(sample.thinned(keep) for sample in sampled)
         return cls(there(streams.u)[:keep].float(), kept, ranges, rows, row_weights)
 
 
 def orders(streams: Streams, draws: Draws) -> tuple[Sample, ...]:
-    """Samples of the first order, of the second and, if y is there, of the third."""
-    nothing = torch.zeros_like(there(streams.u))
-    second = Sample(nothing if streams.s is None else streams.s, draws.chain(2))
-    both = first_order(streams, draws), second
-    return both if streams.y is None else (*both, Sample(nothing if streams.t is None else streams.t, draws.chain(3)))
+    """Samples of the first and the second order and, with four lists, of the third and the fourth."""
+    u, lists = there(streams.u), streams.lists
+    first = Sample(u, draws.chain(1, lists)) if streams.b is None else Sample(streams.b, 1.0)
+    count = len(u) // lists
+    second = Sample(_or_zeros(streams.s, u[: count * lists // 2]), draws.chain(2, lists // 2))
+    if lists == 2:
+        return first, second
+    higher = (
+        Sample(_or_zeros(part, u[:count]), draws.chain(order, 1)) for part, order in ((streams.t, 3), (streams.q, 4))
+    )
+    return first, second, *higher
 
 
-def first_order(streams: Streams, draws: Draws) -> Sample:
-    """All unit vectors, or all independent samples together."""
-    if streams.b is not None:
-        return Sample(streams.b, 1.0)
-    lists = [each for each in (streams.u, streams.v, streams.y) if each is not None]
-    return Sample(torch.cat(lists), draws.linear(len(lists)))
+def _or_zeros(part: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if part is None else part
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,12 +169,10 @@ class FirstSketch:
             return leaving
 
         end = walk(tape, start, visit)
-        parts = {name: getattr(end, name) for name in "uvystb"}
-        final = Streams(**{name: None if part is None else margins(part) for name, part in parts.items()})
-        return cls(inputs, Orders.of(final, draws))
+        read = (None if part is None else margins(part) for part in (getattr(end, name) for name in "ustqzwb"))
+        return cls(inputs, Orders.of(Streams(*read, lists=end.lists), draws))
 
 
-def started(draws: Draws, free: Tensor, *, follow: bool) -> Streams:
-    """Fresh first orders at the input; the third, y, where products are followed."""
-    u, v = draws.tangents(free)
-    return Streams(u, v, draws.tangents(free)[0] if follow else None, b=draws.basis(free))
+def started(draws: Draws, free: Tensor) -> Streams:
+    """Fresh first orders at the input."""
+    return Streams(draws.tangents(free), b=draws.basis(free), lists=draws.lists)
