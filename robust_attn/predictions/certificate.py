@@ -25,10 +25,14 @@ RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-6, 1e-9
 """What is taken off every margin for rounding: relative to the largest logit, and at least."""
 ATTEMPTS = 4
 """How many plans may be put to the test; the probability of failure is shared between them."""
-SLACK = 1.45
+SLACK = 1.12
 """How much larger planned norms are than guessed ones, at the first attempt."""
 LARGEST_BASIS = 4_000_000
 """Entries of the largest list of tangents that a deterministic certificate may need."""
+
+
+ENTRIES = 1.2e8
+"""Entries that one list of samples may have over all nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +53,21 @@ class PredictionCertificate:
 
 @dataclass(frozen=True)
 class Effort:
-    """How many Gaussian samples, and to which accuracy the radius is searched."""
+    """How many Gaussian samples a list has (None: by the size of the model), and how accurately the radius is searched.
 
-    samples: int = 128
+    `planning`: how many of them plans are made with; `start`: the first radius tried.
+    """
+
+    samples: int | None = None
     planning: int = 48
-    accuracy: float = 0.1
-    start: float = 1.5e-3
+    accuracy: float = 0.08
+    start: float = 3e-3
     largest: float = 1.0
+
+    def count(self, tape: Tape) -> int:
+        """Samples for one list: as many as the entries of all nodes allow."""
+        entries = sum(node.value.numel() for node in tape.nodes)
+        return self.samples or int(min(max(ENTRIES / entries, 128), 320))
 
 
 def certified_prediction(
@@ -126,19 +138,18 @@ class _Chance:
     def __init__(self, tape: Tape, probability: float, effort: Effort, seed: int | None, deterministic: bool) -> None:
         self.deterministic, self.effort, self.seed, self._tape = deterministic, effort, seed, tape
         self.probability = 0.0 if deterministic else probability
-        # Inequalities: ranges and rows of up to five streams at both ends of every curved operation, norms being fewer
+        # Inequalities: ranges and rows of up to six streams at both ends of every curved operation, norms being fewer
         # than a hundred per operation; in the first sketch and in every attempt.
         curved = sum(node.is_curved for node in tape.nodes)
-        per_walk = 5 * tape.functionals + 100 * curved + 10 * tape.logits.numel()
+        per_walk = 6 * tape.functionals + 100 * curved + 10 * tape.logits.numel()
         self._each = probability / (per_walk * (1 + ATTEMPTS))
         self._generator = np.random.default_rng(seed)
 
     def draws(self, free: Tensor, *, planning: bool = False) -> Draws:
         """Fresh draws."""
         if not self.deterministic:
-            count = self.effort.planning if planning else self.effort.samples
-            draws = GaussianDraws(self._generator, self.effort.samples, self._each)
-            return draws.fewer(count) if planning else draws
+            draws = GaussianDraws(self._generator, self.effort.count(self._tape), self._each)
+            return draws.fewer(self.effort.planning) if planning else draws
         injected = sum(node.value.numel() for node in self._tape.nodes if node.is_curved)
         largest = max(node.value.numel() for node in self._tape.nodes)
         if max(injected, int(free.sum()) ** 2) * largest > LARGEST_BASIS:
@@ -165,7 +176,7 @@ class _Search:
             if plan is None:
                 return None
             draws = self.chance.draws(self.free)
-            margins = confirmed(self.tape, sketch, plan, draws, self.rivals.margins, started(draws, self.free))
+            margins = confirmed(self.tape, sketch, plan, draws, self.rivals.margins, start=started(draws, self.free))
             if margins.worst <= 1 and plan.is_finite and self._safe(margins):
                 return plan, margins
             radius, slack = 0.9 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.1
@@ -183,7 +194,7 @@ class _Search:
     def _plan(self, sketch: FirstSketch, radius: float, slack: float = SLACK) -> tuple[Plan, Margins]:
         plan = Plan(radius, not self.chance.deterministic, slack)
         draws = self.chance.draws(self.free, planning=True)
-        return planned(self.tape, sketch, plan, draws, self.rivals.margins, self.influence)
+        return planned(self.tape, sketch, plan, draws, self.rivals.margins, influence=self.influence)
 
     def _planned_radius(self, sketch: FirstSketch) -> float:
         """Leaps and bisection of the logarithm with plans alone."""

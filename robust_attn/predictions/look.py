@@ -34,7 +34,7 @@ class Sizes(NamedTuple):
 
     def of(self, part: Part) -> Tensor:
         """One of them by name."""
-        return getattr(self, part)  # type: ignore[no-any-return]
+        return getattr(self, part)
 
 
 class Look(ABC):

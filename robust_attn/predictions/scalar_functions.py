@@ -50,7 +50,7 @@ class ScalarFunction(ABC):
         """At least |phi''''| on [u - reach, u + reach]; infinite where phi leaves its domain."""
 
     def fourth(self, u: Tensor) -> Tensor | None:  # noqa: ARG002
-        """The fourth derivative, if `fifth_upper` is known as well; else None, and the fourth order is left to the remainder."""
+        """The fourth derivative where `fifth_upper` is known; else None: the remainder then covers the fourth order."""
         return None
 
     def fifth_upper(self, u: Tensor, reach: Tensor) -> Tensor:

@@ -19,8 +19,10 @@ from robust_attn.predictions.sketch import Draws, Sample
 from robust_attn.predictions.tape import Node, Tape
 from robust_attn.predictions.walks import ROUNDING, FirstSketch, Orders, Streams, added, filled, orders, there, walk
 
-RANGE_SLACK = 1.6
-"""How much larger planned ranges are than guessed ones, so that fresh samples confirm them; norms have `Plan.slack`."""
+RANGE_SLACK = (1.3, 1.7)
+"""How much larger planned ranges of z and w are than guessed ones, for fresh samples to confirm them."""
+LEAST = 1e-9
+"""Planned ranges are at least this much of the largest one: below there is nothing but rounding."""
 CONTENTS: dict[Part, tuple[tuple[int, ...], bool, bool]] = {
     "y": ((1,), False, False),
     "s": ((2,), False, False),
@@ -114,7 +116,7 @@ class Traveller(Look):
     def _rest(self, slot: int, measure: Callable[[Sample], Tensor], *, promised: bool = True) -> list[Tensor]:
         """Of z, and of w."""
         sizes = (NOTHING if each is None else measure(each) for each in self.samples(self.arriving[slot]))
-        return [self._settled(each, RANGE_SLACK, promised=promised) for each in sizes]
+        return [self._settled(each, slack, promised=promised) for each, slack in zip(sizes, RANGE_SLACK, strict=True)]
 
     @final
     def norm(self, slot: int, weights: Tensor, part: Part) -> Tensor:
@@ -150,10 +152,8 @@ class Traveller(Look):
     def margins(self, end: Streams, read: Read, worst: float) -> Margins:
         """Sizes at the end."""
         by_order = (self.plan.radius**power * each for power, each in enumerate(self.sketch.margins.ranges, 1))
-        last = Streams(
-            **{name: None if part is None else read(part.double()) for name, part in (("z", end.z), ("w", end.w))}
-        )
-        rest = sum((NOTHING if each is None else each.ranges() for each in self.samples(last)), NOTHING)
+        z, w = (None if part is None else read(part.double()) for part in (end.z, end.w))
+        rest = sum((NOTHING if each is None else each.ranges() for each in self.samples(Streams(z=z, w=w))), NOTHING)
         return Margins(tuple(by_order), rest * (1 + ROUNDING), worst)
 
 
@@ -166,7 +166,7 @@ class Planner(Traveller):
         self._influence = influence
 
     def _settled(self, guess: Tensor, slack: float, *, promised: bool = True) -> Tensor:  # noqa: ARG002
-        self.plan.sizes.append(guess.double() * slack)
+        self.plan.sizes.append(guess.double() * slack + LEAST * float(guess.max()))
         return self.plan.sizes[-1]
 
     def _orders(self, slot: int) -> tuple[Sample, ...]:
@@ -211,7 +211,7 @@ class Checker(Traveller):
 
 
 def planned(
-    tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, read: Read, influence: Influence
+    tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, read: Read, *, influence: Influence
 ) -> tuple[Plan, Margins]:
     """The plan written, and the margins that it hopes for."""
     planner = Planner(tape, sketch, plan, draws, influence)
@@ -219,7 +219,7 @@ def planned(
     return planner.plan, planner.margins(end, read, math.inf)
 
 
-def confirmed(tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, read: Read, start: Streams) -> Margins:
+def confirmed(tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, read: Read, *, start: Streams) -> Margins:
     """Walks with everything, fresh; the margins hold if `worst` is at most 1."""
     checker = Checker(tape, sketch, plan, draws)
     end = checker.travel(start)

@@ -61,8 +61,8 @@ def _through(tape: Tape, node: Node, arriving: list[Streams]) -> Streams:
     def pushed(parts: list[Tensor | None]) -> Tensor | None:
         return operation.first(at, filled(parts, at)) if any(part is not None for part in parts) else None
 
-    parts = (pushed([getattr(each, name) for each in arriving]) for name in "ustqzwb")
-    streams = Streams(*parts, lists=arriving[0].lists)
+    u, s, t, q, z, w, b = (pushed([getattr(each, name) for each in arriving]) for name in "ustqzwb")
+    streams = Streams(u, s, t, q, z, w, b, arriving[0].lists)
     return _bent(operation, at, arriving, streams) if node.is_curved and streams.u is not None else streams
 
 
@@ -169,8 +169,8 @@ class FirstSketch:
             return leaving
 
         end = walk(tape, start, visit)
-        read = (None if part is None else margins(part) for part in (getattr(end, name) for name in "ustqzwb"))
-        return cls(inputs, Orders.of(Streams(*read, lists=end.lists), draws))
+        u, s, t, q, b = (None if part is None else margins(part) for part in (end.u, end.s, end.t, end.q, end.b))
+        return cls(inputs, Orders.of(Streams(u, s, t, q, b=b, lists=end.lists), draws))
 
 
 def started(draws: Draws, free: Tensor) -> Streams:

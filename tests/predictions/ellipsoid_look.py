@@ -65,9 +65,9 @@ class ExactLook(Look):
         return self._measured(slot, measure).of(part)
 
 
-def remainder(operation, at, y, s, h, c) -> Tensor:
+def remainder(operation, at, parts) -> Tensor:
     """f(at + d) - f - Df d minus everything that is followed (`Operation.remainder`), exactly."""
-    y, s, h, c = ([each[None] for each in part] for part in (y, s, h, c))
+    y, s, h, c = ([each[None] for each in part] for part in parts)
     d = [p + q + r for p, q, r in zip(y, s, h, strict=True)]
     followed = [p + q - r for p, q, r in zip(s, h, c, strict=True)]
     moved = operation.value(*(p + q[0] for p, q in zip(at, d, strict=True)))
@@ -90,7 +90,7 @@ def largest_excess(operation, at, deviations, look, seed, *, steps=25, starts=4)
         for _ in range(steps):
             unit = unit.detach().requires_grad_(True)
             with torch.enable_grad():
-                left = remainder(operation, at, *deviations.at(unit))
+                left = remainder(operation, at, deviations.at(unit))
                 size = torch.where(axes > 0, left / axes.clamp(min=1e-300), 0.0).norm()
                 (slope,) = torch.autograd.grad(size, unit)
             assert float(left.detach()[axes == 0].abs().sum()) < 1e-13

@@ -64,7 +64,7 @@ class _Recorder:
         return sizes
 
 
-def planned_ranges(tape, sketch, plan, draws, influence, monkeypatch):
+def planned_ranges(tape, sketch, plan, draws, *, influence, monkeypatch):
     """Ranges that a plan rests on."""
     planner = Planner(tape, sketch, plan, draws, influence)
     recorder = _Recorder(planner)
@@ -81,7 +81,9 @@ def test_true_deviations_are_where_the_plan_says(seed, deterministic, monkeypatc
     tape, free, chance, _, sketch, influence = prepared(seed, deterministic=deterministic)
     points, radius = tape.value(0), 2e-4
     draws = chance.draws(free, planning=True)
-    seen = planned_ranges(tape, sketch, Plan(radius, not deterministic, 1.5), draws, influence, monkeypatch)
+    seen = planned_ranges(
+        tape, sketch, Plan(radius, not deterministic, 1.5), draws, influence=influence, monkeypatch=monkeypatch
+    )
     g = generator(seed)
     for _ in range(6):
         step = normal(g, *points.shape)
@@ -102,24 +104,26 @@ def test_true_deviations_are_where_the_plan_says(seed, deterministic, monkeypatc
 def test_a_plan_is_confirmed_by_fresh_samples_and_a_smaller_one_is_not(deterministic):
     tape, free, chance, read, sketch, influence = prepared(1, deterministic=deterministic)
     draws = chance.draws(free, planning=True)
-    plan, hoped = planned(tape, sketch, Plan(0.003, not deterministic, 2.0), draws, read, influence)
-    margins = checked(tape, sketch, plan, chance, read, free)
+    plan, hoped = planned(tape, sketch, Plan(0.003, not deterministic, 2.0), draws, read, influence=influence)
+    margins = checked(tape, sketch, plan, chance, read, free=free)
     assert margins.worst <= 1
     assert bool((margins.total <= hoped.total * 2).all())
     smaller = dataclasses.replace(plan, sizes=[each / 4 for each in plan.sizes])
-    assert checked(tape, sketch, smaller, chance, read, free).worst > 1
+    assert checked(tape, sketch, smaller, chance, read, free=free).worst > 1
 
 
-def checked(tape, sketch, plan, chance, read, free):
+def checked(tape, sketch, plan, chance, read, *, free):
     draws = chance.draws(free)
-    return confirmed(tape, sketch, plan, draws, read, started(draws, free))
+    return confirmed(tape, sketch, plan, draws, read, start=started(draws, free))
 
 
 def test_what_is_not_a_number_is_never_confirmed():
     tape, free, chance, read, sketch, influence = prepared(1, deterministic=False)
-    plan, _ = planned(tape, sketch, Plan(0.003, True, 1.5), chance.draws(free, planning=True), read, influence)
+    plan, _ = planned(
+        tape, sketch, Plan(0.003, True, 1.5), chance.draws(free, planning=True), read, influence=influence
+    )
     broken = dataclasses.replace(plan, sizes=[each * torch.nan for each in plan.sizes])
-    assert checked(tape, sketch, broken, chance, read, free).worst == torch.inf
+    assert checked(tape, sketch, broken, chance, read, free=free).worst == torch.inf
 
 
 def test_the_second_order_of_a_basis_is_the_hessian():
@@ -140,7 +144,9 @@ def test_the_second_order_of_a_basis_is_the_hessian():
 
 def test_the_checker_reads_what_the_planner_wrote_in_the_same_order():
     tape, free, chance, read, sketch, influence = prepared(3, deterministic=False)
-    plan, _ = planned(tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), read, influence)
+    plan, _ = planned(
+        tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), read, influence=influence
+    )
     draws = chance.draws(free)
     checker = Checker(tape, sketch, plan, draws)
     checker.travel(started(draws, free))
@@ -177,7 +183,9 @@ def test_the_same_direction_in_all_lists_gives_four_derivatives(seed):
 def test_products_with_what_was_injected_are_those_of_the_second_derivative():
     """w is the mixed derivative of the logits in the input and in the injected vectors, summed over operations."""
     tape, free, chance, read, sketch, influence = prepared(SMOOTH[0], deterministic=False)
-    plan, _ = planned(tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), read, influence)
+    plan, _ = planned(
+        tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), read, influence=influence
+    )
     draws = KeptDraws(chance.draws(free))
     checker = Checker(tape, sketch, plan, draws)
     start = started(draws, free)

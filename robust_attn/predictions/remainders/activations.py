@@ -9,9 +9,9 @@ from typing import final
 import torch
 from torch import Tensor
 
-from robust_attn.predictions.look import Look
+from robust_attn.predictions.look import Look, Part
 from robust_attn.predictions.remainders.ellipsoids import together
-from robust_attn.predictions.scalar_functions import ScalarFunction, Slopes
+from robust_attn.predictions.scalar_functions import ScalarFunction
 from robust_attn.predictions.tape import Operation
 
 
@@ -60,9 +60,10 @@ class Elementwise(Operation):
         return root * look.norm(0, root, "y")
 
     def remainder(self, at: Sequence[Tensor], look: Look) -> Tensor:
-        """From |R_a| <= f_a |x_a| follows sum R_a^2 / f_a <= sum f_a x_a^2: half axes f^{1/2} |f^{1/2} x|."""
-        slopes: Slopes = self.function.slopes(at[0], look.ranges(0))
-        c, h, e, d = (slope.sqrt() for slope in slopes)
-        return together(
-            c * look.norm(0, c, "c"), h * look.norm(0, h, "h"), e * look.norm(0, e, "e"), d * look.norm(0, d, "d")
-        )
+        """From |R_a| <= f_a |x_a| follows sum R_a^2 / f_a <= sum f_a x_a^2: half axes f^{1/2} |f^{1/2} x|.
+
+        |e| <= |s| + |h| and |d| <= |y| + |s| + |h| leave one norm for each part.
+        """
+        c, h, e, d = self.function.slopes(at[0], look.ranges(0))
+        slopes: tuple[tuple[Tensor, Part], ...] = (c, "c"), (h + e + d, "h"), (e + d, "s"), (d, "y")
+        return together(*(slope.sqrt() * look.norm(0, slope.sqrt(), part) for slope, part in slopes))

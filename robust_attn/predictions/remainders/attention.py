@@ -110,8 +110,8 @@ class Softmax(Operation):
 def _centre(weights: Tensor, sizes: Sizes, spread: Sizes) -> list[tuple[Part, Tensor, Tensor]]:
     """By part x of the deviation, factors of |x_ij| and of the deviation of row i of x under P, both to be times P.
 
-    D^2 P[y, c]; D^2 P[s + h / 2, h] and D^3 P[y, y, h] / 2; D^3 P with (d, e, e) / 2 and D^4 P with (d, d, d, e) / 6, which
-    are at least what those derivatives have with e twice, or once.
+    D^2 P[y, c]; D^2 P[s + h / 2, h] and D^3 P[y, y, h] / 2; D^3 P with (d, e, e) / 2 and D^4 P with (d, d, d, e) / 6,
+    which are at least what those derivatives have with e twice, or once.
     """
     y, h, e, d = sizes.y, sizes.h, sizes.e, sizes.d
     fourth, sixth = _moment(weights, d, 4), _moment(weights, d, 6)

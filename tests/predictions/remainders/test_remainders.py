@@ -110,6 +110,35 @@ def test_one_third_power_by_hand():
     torch.testing.assert_close(Elementwise(Gelu()).powers([u], ExactLook(deviations)), expected)
 
 
+@pytest.mark.parametrize("kind", ["gelu", "tanh", "inverse root", "softmax"])
+def test_fourth_derivatives_in_four_directions(kind):
+    operation = Elementwise(KINDS[kind]) if kind in KINDS else Softmax()
+    raw, *along = (each[0] for each in (values([(HEADS, N, N)], seed) for seed in range(5)))
+    at = raw.abs() + 1 if kind == "inverse root" else raw
+
+    def derivative(function, direction):
+        return lambda x: torch.func.jvp(function, (x,), (direction,))[1]
+
+    function = operation.value
+    for direction in along:
+        function = derivative(function, direction)
+    found = operation.fourth([at], *([each[None]] for each in along))[0]
+    torch.testing.assert_close(found, function(at), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("function", [Gelu(), Tanh(), InverseRoot()], ids=lambda f: type(f).__name__)
+def test_the_fifth_derivative_stays_below_its_bound_on_every_interval(function):
+    grid = torch.linspace(0.3, 9, 4001, dtype=torch.float64)
+    grid = (
+        grid if isinstance(function, InverseRoot) else torch.cat([-grid.flip(0), torch.linspace(-0.3, 0.3, 301), grid])
+    )
+    fifth = torch.func.jvp(function.fourth, (grid,), (torch.ones_like(grid),))[1].abs()
+    for reach in (0.0, 0.05, 0.25):
+        for centre in grid[::40]:
+            near = (grid - centre).abs() <= reach
+            assert float(fifth[near].max()) <= float(function.fifth_upper(centre, torch.as_tensor(reach))) * (1 + 1e-9)
+
+
 def test_interval_weights_hold_on_the_box():
     g = generator(0)
     logits, reach = (
@@ -137,7 +166,7 @@ def test_a_sum_of_ellipsoids_is_inside():
 
 
 def test_one_product_by_hand():
-    """One entry, y = 0.3, s = 0.5, c = 0.1, h = 0.3: y c + c y + s h + h e = 0.03 + 0.03 + 0.15 + 0.24, the axes' sum."""
+    """One entry, y = 0.3, s = 0.5, c = 0.1, h = 0.3: y c + c y + s h + h e = 0.03 + 0.03 + 0.15 + 0.24."""
     column = torch.ones(1, 1, 1, dtype=torch.float64)
     deviations = Deviations([0.3 * column] * 2, [0.5 * column] * 2, [0.1 * column] * 2, [0.2 * column] * 2, 1)
     axes = Gate().remainder([column[..., 0]] * 2, ExactLook(deviations))
