@@ -132,6 +132,12 @@ class Rivals:
         return logits[..., self.label, None] - logits[..., list(self.others)]
 
 
+def _rivals(logits: Tensor) -> tuple[float, Tensor]:
+    """The smallest margin, and the map from logits to margins as a matrix: for few classes."""
+    margins = Rivals.of(logits).margins
+    return float(margins(logits).min()), margins(torch.eye(len(logits), dtype=logits.dtype)).T
+
+
 class _Chance:
     """Where randomness comes from, and how much of the failure probability one inequality gets: the only place."""
 
