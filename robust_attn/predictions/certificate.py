@@ -185,7 +185,7 @@ class _Search:
             margins = confirmed(self.tape, sketch, plan, draws, self.rivals.margins, start=started(draws, self.free))
             if margins.worst <= 1 and plan.is_finite and self._safe(margins):
                 return plan, margins
-            radius, slack = 0.9 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.1
+            radius, slack = 0.95 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.03
         return None
 
     def _good_plan(self, sketch: FirstSketch, radius: float, slack: float) -> tuple[Plan | None, float]:

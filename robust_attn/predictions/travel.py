@@ -19,8 +19,8 @@ from robust_attn.predictions.sketch import Draws, Sample
 from robust_attn.predictions.tape import Node, Tape
 from robust_attn.predictions.walks import ROUNDING, FirstSketch, Orders, Streams, added, filled, orders, there, walk
 
-RANGE_SLACK = (1.3, 1.7)
-"""How much larger planned ranges of z and w are than guessed ones, for fresh samples to confirm them."""
+RANGE_SLACK = (1.4, 1.9)
+"""How much more slack than norms planned ranges of z and w have: there are many, and all must be confirmed."""
 LEAST = 1e-9
 """Planned ranges are at least this much of the largest one: below there is nothing but rounding."""
 CONTENTS: dict[Part, tuple[tuple[int, ...], bool, bool]] = {
@@ -116,7 +116,8 @@ class Traveller(Look):
     def _rest(self, slot: int, measure: Callable[[Sample], Tensor], *, promised: bool = True) -> list[Tensor]:
         """Of z, and of w."""
         sizes = (NOTHING if each is None else measure(each) for each in self.samples(self.arriving[slot]))
-        return [self._settled(each, slack, promised=promised) for each, slack in zip(sizes, RANGE_SLACK, strict=True)]
+        slacks = (self.plan.slack * more for more in RANGE_SLACK)
+        return [self._settled(each, slack, promised=promised) for each, slack in zip(sizes, slacks, strict=True)]
 
     @final
     def norm(self, slot: int, weights: Tensor, part: Part) -> Tensor:
