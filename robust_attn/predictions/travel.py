@@ -19,7 +19,7 @@ from robust_attn.predictions.sketch import Draws, Sample
 from robust_attn.predictions.tape import Node, Tape
 from robust_attn.predictions.walks import ROUNDING, FirstSketch, Orders, Streams, added, filled, orders, there, walk
 
-RANGE_SLACK = (1.4, 1.9)
+RANGE_SLACK = (1.8, 2.6)
 """How much more slack than norms planned ranges of z and w have: there are many, and all must be confirmed."""
 LEAST = 1e-9
 """Planned ranges are at least this much of the largest one: below there is nothing but rounding."""
