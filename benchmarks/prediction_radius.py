@@ -10,8 +10,10 @@ CPU seconds of one thread; the flip radius is an upper value of the true one (pr
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Literal
 
 import torch
@@ -96,20 +98,26 @@ def margin_of(network: Network, points: Tensor) -> Callable[[Tensor], Tensor]:
     return margin
 
 
+def gigabytes() -> str:
+    """The most memory that this process has used."""
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=8)
     parser.add_argument("--digits", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=14, help="typed tokens; two more begin and end a text")
     parser.add_argument("--word", type=int, default=None, help="perturb this token alone")
-    parser.add_argument("--samples", type=int, default=Effort().samples)
+    parser.add_argument("--samples", type=int, default=None, help="in one list; by the size of the model if not given")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first texts or images")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rows = []
     cases = digits(options.digits) if options.digits else texts(options.texts, options.tokens)
     perturb: int | Literal["all"] = "all" if options.word is None else options.word
-    effort = Effort(samples=options.samples, start=1e-2 if options.digits or options.word is not None else 1.5e-3)
-    for network, points in cases:
+    effort = Effort(samples=options.samples, start=3e-2 if options.digits or options.word is not None else 3e-3)
+    for network, points in islice(cases, options.skip, None):
         begin = time.process_time()
         found = certified_prediction(network, points, perturb=perturb, seed=options.seed, effort=effort)
         seconds = time.process_time() - begin
@@ -118,9 +126,19 @@ def main() -> None:
         flip = flip_radius(margin_of(network, points), points, free)
         share = "-" if flip is None else f"{100 * found.radius / flip:.2f}"
         flips = "-" if flip is None else f"{flip:.3f}"
-        rows.append([str(len(points)), f"{found.margin:.2f}", f"{found.radius:.5f}", flips, share, f"{seconds:.0f}"])
+        rows.append(
+            [
+                str(len(points)),
+                f"{found.margin:.2f}",
+                f"{found.radius:.5f}",
+                flips,
+                share,
+                f"{seconds:.0f}",
+                gigabytes(),
+            ]
+        )
         print(rows[-1], flush=True)
-    print_table(["n", "margin", "certified", "flip", "%", "CPU s"], rows)
+    print_table(["n", "margin", "certified", "flip", "%", "CPU s", "GB"], rows)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from robust_attn.pipeline.flips import FlipOptions
 from robust_attn.pipeline.jobs import CertificateOptions
 from robust_attn.pipeline.predictions import ThroughModel
 from robust_attn.pipeline.promises import PromiseOptions
-from robust_attn.predictions.certificate import Effort
 from robust_attn.records.kinds import PredictionRecord
 from robust_attn.through.classifier import TextClassifier, classifier_of
 from robust_attn.through.inputs import ids_of
@@ -88,7 +87,7 @@ def certified_prediction(
     failure_probability: float = 1e-9,
     deterministic: bool = False,
     seed: int | None = None,
-    samples: int = Effort().samples,
+    samples: int | None = None,
 ) -> CertifiedPrediction:
     """A radius within which moving the embeddings of all tokens, or of any one typed word, cannot flip the prediction.
 

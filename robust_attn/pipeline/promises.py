@@ -35,10 +35,10 @@ NOT_CONFIRMED = "no radius could be confirmed: more samples may help (task.sketc
 
 @dataclass(frozen=True)
 class PromiseOptions:
-    """Which radii are computed, from how many Gaussian samples; smoothing where it is given."""
+    """Which radii are computed, from how many Gaussian samples (None: by the model's size); smoothing where it is given."""
 
     which: tuple[str, ...] = ()
-    samples: int = Effort().samples
+    samples: int | None = None
     smoothing: Smoothing | None = None
 
     @property
@@ -47,8 +47,8 @@ class PromiseOptions:
         return tuple(name for name in OWN if name in self.which)
 
     def effort(self) -> Effort:
-        """Half as many samples for plans, which promise nothing."""
-        return Effort(samples=self.samples, planning=max(self.samples // 2, 1))
+        """With the samples that were asked for, if any."""
+        return Effort(samples=self.samples)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,22 +12,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.plan import Margins, Plan
 from robust_attn.predictions.sketch import BasisDraws, Draws, GaussianDraws
 from robust_attn.predictions.steps import Network
 from robust_attn.predictions.tape import Tape
 from robust_attn.predictions.travel import confirmed, planned
-from robust_attn.predictions.walks import FirstSketch
+from robust_attn.predictions.walks import FirstSketch, started
 from robust_attn.types import UserError
 
 RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-6, 1e-9
 """What is taken off every margin for rounding: relative to the largest logit, and at least."""
 ATTEMPTS = 4
 """How many plans may be put to the test; the probability of failure is shared between them."""
-SLACK = 1.45
+SLACK = 1.12
 """How much larger planned norms are than guessed ones, at the first attempt."""
 LARGEST_BASIS = 4_000_000
 """Entries of the largest list of tangents that a deterministic certificate may need."""
+
+
+ENTRIES = 1.2e8
+"""Entries that one list of samples may have over all nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +53,21 @@ class PredictionCertificate:
 
 @dataclass(frozen=True)
 class Effort:
-    """How many Gaussian samples, and to which accuracy the radius is searched."""
+    """How many Gaussian samples a list has (None: by the size of the model), and how accurately the radius is searched.
 
-    samples: int = 192
-    planning: int = 96
-    accuracy: float = 0.1
-    start: float = 1.5e-3
+    `planning`: how many of them plans are made with; `start`: the first radius tried.
+    """
+
+    samples: int | None = None
+    planning: int = 48
+    accuracy: float = 0.08
+    start: float = 3e-3
     largest: float = 1.0
+
+    def count(self, tape: Tape) -> int:
+        """Samples for one list: as many as the entries of all nodes allow."""
+        entries = sum(node.value.numel() for node in tape.nodes)
+        return self.samples or int(min(max(ENTRIES / entries, 128), 320))
 
 
 def certified_prediction(
@@ -89,7 +102,8 @@ def certified_prediction(
 
 
 def _certificate(tape: Tape, free: Tensor, chance: _Chance) -> PredictionCertificate:
-    margin, rivals = _rivals(tape.logits)
+    rivals = Rivals.of(tape.logits)
+    margin = float(rivals.margins(tape.logits).min())
     if not (math.isfinite(margin) and margin > 0):
         return PredictionCertificate(0.0, margin, 0.0, seed=chance.seed)
     found = _Search(tape, free, rivals, chance).largest()
@@ -100,12 +114,28 @@ def _certificate(tape: Tape, free: Tensor, chance: _Chance) -> PredictionCertifi
     return PredictionCertificate(plan.radius, margin, chance.probability, shares, chance.seed, "HOLDS")
 
 
+@dataclass(frozen=True)
+class Rivals:
+    """The predicted class and all others."""
+
+    label: int
+    others: tuple[int, ...]
+
+    @classmethod
+    def of(cls, logits: Tensor) -> Rivals:
+        """By the largest logit."""
+        label = int(logits.argmax())
+        return cls(label, tuple(each for each in range(len(logits)) if each != label))
+
+    def margins(self, logits: Tensor) -> Tensor:
+        """The predicted class minus every other one, along the last axis; linear in the logits."""
+        return logits[..., self.label, None] - logits[..., list(self.others)]
+
+
 def _rivals(logits: Tensor) -> tuple[float, Tensor]:
-    """The smallest margin, and the map from logits to margins."""
-    label = int(logits.argmax())
-    unit = torch.eye(len(logits), dtype=logits.dtype)
-    rivals = torch.stack([unit[label] - unit[other] for other in range(len(logits)) if other != label])
-    return float((rivals @ logits).min()), rivals
+    """The smallest margin, and the map from logits to margins as a matrix: for few classes."""
+    margins = Rivals.of(logits).margins
+    return float(margins(logits).min()), margins(torch.eye(len(logits), dtype=logits.dtype)).T
 
 
 class _Chance:
@@ -114,19 +144,18 @@ class _Chance:
     def __init__(self, tape: Tape, probability: float, effort: Effort, seed: int | None, deterministic: bool) -> None:
         self.deterministic, self.effort, self.seed, self._tape = deterministic, effort, seed, tape
         self.probability = 0.0 if deterministic else probability
-        # Inequalities: ranges and rows of up to five streams at both ends of every curved operation, norms being fewer
+        # Inequalities: ranges and rows of up to six streams at both ends of every curved operation, norms being fewer
         # than a hundred per operation; in the first sketch and in every attempt.
         curved = sum(node.is_curved for node in tape.nodes)
-        per_walk = 5 * tape.functionals + 100 * curved + 10 * tape.logits.numel()
+        per_walk = 6 * tape.functionals + 100 * curved + 10 * tape.logits.numel()
         self._each = probability / (per_walk * (1 + ATTEMPTS))
         self._generator = np.random.default_rng(seed)
 
     def draws(self, free: Tensor, *, planning: bool = False) -> Draws:
         """Fresh draws."""
         if not self.deterministic:
-            count = self.effort.planning if planning else self.effort.samples
-            draws = GaussianDraws(self._generator, self.effort.samples, self._each)
-            return draws.fewer(count) if planning else draws
+            draws = GaussianDraws(self._generator, self.effort.count(self._tape), self._each)
+            return draws.fewer(self.effort.planning) if planning else draws
         injected = sum(node.value.numel() for node in self._tape.nodes if node.is_curved)
         largest = max(node.value.numel() for node in self._tape.nodes)
         if max(injected, int(free.sum()) ** 2) * largest > LARGEST_BASIS:
@@ -138,22 +167,25 @@ class _Chance:
 class _Search:
     tape: Tape
     free: Tensor
-    rivals: Tensor
+    rivals: Rivals
     chance: _Chance
 
     def largest(self) -> tuple[Plan, Margins] | None:
         """The largest radius whose plan is good, tried with fresh samples; a little less if those do not confirm it."""
-        keep = None if self.chance.deterministic else self.chance.effort.planning
-        sketch = FirstSketch.of(self.tape, self.free, self.chance.draws(self.free), self.rivals, keep=keep)
+        keep = None if self.chance.deterministic else 2 * self.chance.effort.planning
+        draws = self.chance.draws(self.free)
+        sketch = FirstSketch.of(self.tape, started(draws, self.free), draws, self.rivals.margins, keep=keep)
+        self.influence = Influence.of(self.tape, sketch)
         radius, slack = self._planned_radius(sketch), SLACK
         for _ in range(ATTEMPTS):
             plan, radius = self._good_plan(sketch, radius, slack)
             if plan is None:
                 return None
-            margins = confirmed(self.tape, sketch, plan, self.chance.draws(self.free), self.rivals, free=self.free)
+            draws = self.chance.draws(self.free)
+            margins = confirmed(self.tape, sketch, plan, draws, self.rivals.margins, start=started(draws, self.free))
             if margins.worst <= 1 and plan.is_finite and self._safe(margins):
                 return plan, margins
-            radius, slack = 0.9 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.1
+            radius, slack = 0.95 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.03
         return None
 
     def _good_plan(self, sketch: FirstSketch, radius: float, slack: float) -> tuple[Plan | None, float]:
@@ -167,7 +199,8 @@ class _Search:
 
     def _plan(self, sketch: FirstSketch, radius: float, slack: float = SLACK) -> tuple[Plan, Margins]:
         plan = Plan(radius, not self.chance.deterministic, slack)
-        return planned(self.tape, sketch, plan, self.chance.draws(self.free, planning=True), self.rivals)
+        draws = self.chance.draws(self.free, planning=True)
+        return planned(self.tape, sketch, plan, draws, self.rivals.margins, influence=self.influence)
 
     def _planned_radius(self, sketch: FirstSketch) -> float:
         """Leaps and bisection of the logarithm with plans alone."""
@@ -183,25 +216,26 @@ class _Search:
         return good
 
     def _safe(self, margins: Margins) -> bool:
-        clean = self.rivals @ self.tape.logits
+        clean = self.rivals.margins(self.tape.logits)
         rounding = RELATIVE_ROUNDING * float(self.tape.logits.abs().max()) + ABSOLUTE_ROUNDING
         return bool((clean - margins.total > rounding).all())
 
 
-def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Tensor) -> dict[str, float]:
+def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Rivals) -> dict[str, float]:
     """By step |m * g|, m the half axes of a remainder and g the gradient of the closest margin there."""
-    closest = int((rivals @ tape.logits).argmin())
-    gradients = _gradients(tape, rivals[closest])
-    shares = {"first": float(margins.first[closest]), "second": float(margins.second[closest])}
+    closest = int(rivals.margins(tape.logits).argmin())
+    gradients = _gradients(tape, lambda logits: rivals.margins(logits)[closest])
+    names = ("first", "second", "third", "fourth")
+    shares = {name: float(size[closest]) for name, size in zip(names, margins.orders, strict=False)}
     for index, axes in plan.axes.items():
         step = tape.nodes[index].step
         shares[step] = shares.get(step, 0.0) + float((axes * gradients[index]).norm())
     return shares
 
 
-def _gradients(tape: Tape, functional: Tensor) -> list[Tensor]:
+def _gradients(tape: Tape, functional: Callable[[Tensor], Tensor]) -> list[Tensor]:
     """The derivative of the functional of the logits with respect to every node."""
     with torch.enable_grad():
         values = tape.replayed(tape.value(0).clone().requires_grad_(True))
-        found = torch.autograd.grad(values[-1] @ functional, values, allow_unused=True)
+        found = torch.autograd.grad(functional(values[-1]), values, allow_unused=True)
     return [torch.zeros_like(value) if each is None else each for value, each in zip(values, found, strict=True)]

@@ -7,28 +7,34 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-Part = Literal["y", "e", "c", "d"]
+Part = Literal["y", "s", "h", "e", "c", "d"]
 
 
 class Sizes(NamedTuple):
-    """Upper values of one seminorm of a deviation d = y + e: first-order part y, rest e, and a part c of the rest.
+    """Upper values of one seminorm of a deviation d = y + s + h: first and second order, the rest, and a part c of it.
 
-    Products of y with e - c are followed along the tape; a remainder bound has to cover products of y with c, and of e
-    with e.
+    Products of y with h - c, of s with s and of y, y with s are followed along the tape; a remainder bound has to cover
+    those of y with c, of s and h with h, and so on (`Operation.remainder`).
     """
 
     y: Tensor
-    e: Tensor
+    s: Tensor
+    h: Tensor
     c: Tensor
 
     @property
+    def e(self) -> Tensor:
+        """Of all beyond the first order."""
+        return self.s + self.h
+
+    @property
     def d(self) -> Tensor:
-        """Of the deviation y + e itself."""
-        return self.y + self.e
+        """Of the deviation itself."""
+        return self.y + self.s + self.h
 
     def of(self, part: Part) -> Tensor:
         """One of them by name."""
-        return self.d if part == "d" else getattr(self, part)
+        return getattr(self, part)
 
 
 class Look(ABC):

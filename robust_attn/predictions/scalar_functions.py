@@ -15,9 +15,10 @@ from robust_attn.predictions.look import Sizes
 
 
 class Slopes(NamedTuple):
-    """A remainder's bound in terms of |c|, |e| and |d|, entry by entry."""
+    """A remainder's bound in terms of |c|, |h|, |e| and |d|, entry by entry."""
 
     on_c: Tensor
+    on_h: Tensor
     on_e: Tensor
     on_d: Tensor
 
@@ -48,15 +49,29 @@ class ScalarFunction(ABC):
     def fourth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
         """At least |phi''''| on [u - reach, u + reach]; infinite where phi leaves its domain."""
 
-    def slopes(self, u: Tensor, sizes: Sizes) -> Slopes:
-        """Bounds of phi(u + d) - phi - phi' d - phi'' (y^2 / 2 + y (e - c)) - phi''' y^3 / 6 by slopes.
+    def fourth(self, u: Tensor) -> Tensor | None:  # noqa: ARG002
+        """The fourth derivative where `fifth_upper` is known; else None: the remainder then covers the fourth order."""
+        return None
 
-        d^2 / 2 = y^2 / 2 + y (e - c) + y c + e^2 / 2 and d^3 / 6 = y^3 / 6 + (y^2 / 2 + y e / 2 + e^2 / 6) e; what is
-        left is Taylor's remainder of fourth order.
+    def fifth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """At least the absolute fifth derivative on [u - reach, u + reach], where `fourth` is given."""
+        raise NotImplementedError
+
+    def slopes(self, u: Tensor, sizes: Sizes) -> Slopes:
+        """Bounds of phi(u + d) - phi - phi' d minus what is followed, by slopes, with d = y + e and e = s + h.
+
+        d^2 / 2 = y^2 / 2 + y (e - c) + s^2 / 2 + y c + (s + h / 2) h,
+        d^3 / 6 = y^3 / 6 + y^2 s / 2 + y^2 h / 2 + (y e / 2 + e^2 / 6) e,
+        d^4 / 24 = y^4 / 24 + (4 y^3 + 6 y^2 e + 4 y e^2 + e^3) e / 24; what is left is Taylor's remainder.
         """
-        bend, y, e, d = self.second(u).abs(), sizes.y, sizes.e, sizes.d
-        twice = self.third(u).abs() * (y.square() / 2 + y * e / 2 + e.square() / 6)
-        return Slopes(bend * y, bend * e / 2 + twice, self.fourth_upper(u, d) * d**3 / 24)
+        bend, twice, thrice = self.second(u).abs(), self.third(u).abs(), self.fourth(u)
+        y, e, d = sizes.y, sizes.e, sizes.d
+        on_h = bend * (sizes.s + sizes.h / 2) + twice * y.square() / 2
+        on_e = twice * (y * e / 2 + e.square() / 6)
+        if thrice is None:
+            return Slopes(bend * y, on_h, on_e, self.fourth_upper(u, d) * d**3 / 24)
+        on_e = on_e + thrice.abs() * (4 * y**3 + 6 * y.square() * e + 4 * y * e.square() + e**3) / 24
+        return Slopes(bend * y, on_h, on_e, self.fifth_upper(u, d) * d**4 / 120)
 
 
 @dataclass(frozen=True)
@@ -285,7 +300,7 @@ class Relu(ScalarFunction):
         """|d| - |u| <= (1 - |u| / reach) |d| for |d| <= reach; at u = 0 the derivative is taken as 0."""
         share = (1 - u.abs() / sizes.d).clamp(min=0)
         zero = torch.zeros_like(u)
-        return Slopes(zero, zero, torch.where(sizes.d > u.abs(), share, zero))
+        return Slopes(zero, zero, zero, torch.where(sizes.d > u.abs(), share, zero))
 
 
 @final
@@ -313,3 +328,12 @@ class InverseRoot(ScalarFunction):
         """105/16 (u - reach)^{-9/2}: the fourth derivative decreases."""
         least = u - reach
         return torch.where(least > 0, 6.5625 * least.clamp(min=torch.finfo(u.dtype).tiny) ** -4.5, torch.inf)
+
+    def fourth(self, u: Tensor) -> Tensor:
+        """105 u^{-9/2} / 16."""
+        return 6.5625 * u**-4.5
+
+    def fifth_upper(self, u: Tensor, reach: Tensor) -> Tensor:
+        """945/32 (u - reach)^{-11/2}: it decreases in absolute value."""
+        least = u - reach
+        return torch.where(least > 0, 29.53125 * least.clamp(min=torch.finfo(u.dtype).tiny) ** -5.5, torch.inf)

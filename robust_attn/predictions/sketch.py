@@ -56,29 +56,29 @@ def _transform(order: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Draws(ABC):
-    """Tangents for the first order (two lists u, v), pairs for the second, and noise for what remainders inject.
+    """Lists of tangents for the first order (for products: four of them), and noise for what remainders inject.
 
-    Sums of squares over u and v times `linear`, over pairs times `pair`, and over chains of an order times `chain` of
-    it are upper values of squared norms.
+    Sums of squares over samples of an order, from that many lists, times `chain` are upper values of squared norms.
     """
 
-    pair: float
+    lists: int
+    """How many lists there are: two give pairs, four also products of three and four."""
 
     @abstractmethod
     def basis(self, free: Tensor) -> Tensor | None:
         """All unit vectors in the free directions, where they are no more than samples would be: no factor."""
 
     @abstractmethod
-    def linear(self) -> float:
-        """For u and v together."""
+    def chain(self, order: int, lists: int) -> float:
+        """For functions of first orders that are affine in each of `order` independent draws."""
 
     @abstractmethod
-    def chain(self, order: int) -> float:
-        """For functions that are affine in each of `order` independent draws."""
+    def injected(self, order: int) -> float:
+        """The same for what remainders injected (order 1), and for its products with a first order (order 2)."""
 
     @abstractmethod
-    def tangents(self, free: Tensor) -> tuple[Tensor, Tensor]:
-        """u and v in the directions in which the perturbation is free (a mask of the input's shape)."""
+    def tangents(self, free: Tensor) -> Tensor:
+        """All lists, in the directions in which the perturbation is free (a mask of the input's shape)."""
 
     @abstractmethod
     def injection(self, axes: Tensor) -> Tensor:
@@ -87,23 +87,20 @@ class Draws(ABC):
 
 @final
 class GaussianDraws(Draws):
-    """Gaussian tangents from a generator; `probability` is that of one failure.
+    """Gaussian tangents from a generator, `count` in each list; `probability` is that of one failure.
 
     NumPy's generator takes in every bit of its seed, as torch's on a CPU does not: nobody can try all seeds.
     """
 
+    lists = 4
+
     def __init__(self, generator: np.random.Generator, count: int, probability: float) -> None:
         self._generator, self._count, self._probability = generator, count, probability
         self._drawn = count
-        self.pair = self.chain(2)
 
     def basis(self, free: Tensor) -> Tensor | None:
-        """Up to as many as u and v together."""
-        return unit_vectors(free) if int(free.sum()) <= 2 * self._count else None
-
-    def linear(self) -> float:
-        """The squared factor over the count."""
-        return chain_factor(2 * self._count, 1, self._probability) ** 2 / (2 * self._count)
+        """Up to as many as all lists together."""
+        return unit_vectors(free) if int(free.sum()) <= self.lists * self._count else None
 
     def fewer(self, planning: int) -> GaussianDraws:
         """Fewer samples with the factors of all of them: for guesses, nothing is promised."""
@@ -111,49 +108,55 @@ class GaussianDraws(Draws):
         thin._drawn = min(planning, self._count)
         return thin
 
-    def chain(self, order: int) -> float:
-        """The squared factor over the count."""
-        return chain_factor(self._count, order, self._probability) ** 2 / self._drawn
+    def chain(self, order: int, lists: int) -> float:
+        """The squared factor over the number of samples."""
+        return chain_factor(lists * self._count, order, self._probability) ** 2 / (lists * self._drawn)
 
-    def tangents(self, free: Tensor) -> tuple[Tensor, Tensor]:
+    def injected(self, order: int) -> float:
+        """That of two lists."""
+        return self.chain(order, 2)
+
+    def tangents(self, free: Tensor) -> Tensor:
         """Independent standard normal entries."""
-        u, v = (self._normal(free) * free for _ in range(2))
-        return u, v
+        return self._normal(self.lists, free) * free
 
     def injection(self, axes: Tensor) -> Tensor:
-        """Half axes times standard normal entries."""
-        return self._normal(axes) * axes
+        """Half axes times standard normal entries, two lists."""
+        return self._normal(2, axes) * axes
 
-    def _normal(self, like: Tensor) -> Tensor:
-        return torch.from_numpy(self._generator.standard_normal((self._drawn, *like.shape))).to(like.dtype)
+    def _normal(self, lists: int, like: Tensor) -> Tensor:
+        return torch.from_numpy(self._generator.standard_normal((lists * self._drawn, *like.shape))).to(like.dtype)
 
 
 @final
 class BasisDraws(Draws):
     """Every unit vector, every pair of them, and one unit vector per coordinate of every ellipsoid: no probability."""
 
+    lists = 2
+
     def __init__(self, free: Tensor, injected: int) -> None:
         self._size, self._columns, self._used = int(free.sum()), injected, 0
-        self.pair = 1.0
 
     def basis(self, free: Tensor) -> Tensor | None:
         """All of them."""
         return unit_vectors(free)
 
-    def linear(self) -> float:
-        """Every unit vector stands `size` times in each list."""
-        return 1 / (2 * self._size)
+    def chain(self, order: int, lists: int) -> float:
+        """Unit vectors stand `size` times in each list, pairs once."""
+        if order > 2:
+            raise ValueError("products of three perturbations have no affordable basis")
+        return 1 / (lists * self._size) if order == 1 else 1.0
 
-    def chain(self, order: int) -> float:
-        """Only the ellipsoids themselves."""
-        if order != 1:
-            raise ValueError("products of perturbations have no affordable basis")
+    def injected(self, order: int) -> float:
+        """Every half axis once."""
+        if order > 1:
+            raise ValueError("products of perturbations and remainders have no affordable basis")
         return 1.0
 
-    def tangents(self, free: Tensor) -> tuple[Tensor, Tensor]:
+    def tangents(self, free: Tensor) -> Tensor:
         """All pairs (e_i, e_j)."""
         basis = unit_vectors(free)
-        return basis.repeat_interleave(self._size, 0), basis.repeat(self._size, *[1] * free.dim())
+        return torch.cat([basis.repeat_interleave(self._size, 0), basis.repeat(self._size, *[1] * free.dim())])
 
     def injection(self, axes: Tensor) -> Tensor:
         """Columns of their own."""

@@ -10,9 +10,6 @@ from torch import Tensor
 
 from robust_attn.predictions.look import Look
 
-SHARE, SMALL_SHARE = 0.22, 0.04
-"""Squared weights of one remainder's ellipsoid beside everything before it."""
-
 
 class Operation(ABC):
     """A map f of one or two tensors. Values have no batch axis; tangents have one in front."""
@@ -30,11 +27,6 @@ class Operation(ABC):
         """Whether second derivatives and remainders are zero."""
         return False
 
-    @property
-    def share(self) -> float:
-        """Squared weight of its remainder beside those before it: any number between 0 and 1 is sound."""
-        return SHARE
-
     def second(self, at: Sequence[Tensor], along: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
         """D^2 f(at)[along, other], batched; symmetric in the two."""
         raise NotImplementedError
@@ -49,6 +41,10 @@ class Operation(ABC):
         """D^3 f(at)[along, other, more], batched; None where it is zero."""
         return None
 
+    def fourth(self, at: Sequence[Tensor], *along: Sequence[Tensor]) -> Tensor | None:  # noqa: ARG002
+        """D^4 f(at) along four tangents, batched; None where it is zero or left to the remainder."""
+        return None
+
     def row_weights(self, at: Sequence[Tensor]) -> Tensor | None:  # noqa: ARG002
         """Weights with which `remainder` asks for norms of rows of its first input, if it does."""
         return None
@@ -57,14 +53,15 @@ class Operation(ABC):
         """Ends of intervals that contain f on the box between `low` and `high`."""
         raise NotImplementedError
 
-    def cubic(self, at: Sequence[Tensor], look: Look) -> Tensor | None:  # noqa: ARG002
-        """Half axes of an ellipsoid that contains D^3 f(at)[y, y, y] / 6; None where that is zero."""
+    def powers(self, at: Sequence[Tensor], look: Look) -> Tensor | None:  # noqa: ARG002
+        """Half axes of an ellipsoid that contains `third` / 6 and `fourth` / 24 along y; None where both are zero."""
         return None
 
     def remainder(self, at: Sequence[Tensor], look: Look) -> Tensor:
-        """Half axes m >= 0 of an ellipsoid {m * u: |u| <= 1} that contains
+        """Half axes m >= 0 of an ellipsoid {m * u: |u| <= 1} that contains f(at + d) - f - Df d minus
 
-            f(at + d) - f - Df d - D^2 f[y, y] / 2 - D^2 f[y, e - c] - D^3 f[y, y, y] / 6,      d = y + e,
+            D^2 f[y, y] / 2 + D^2 f[y, s + h - c] + D^2 f[s, s] / 2 + D^3 f[y, y, y] / 6 + D^3 f[y, y, s] / 2
+            + `fourth` / 24 along y,      d = y + s + h,
 
         for all deviations d whose parts are as `look` says.
         """

@@ -11,139 +11,123 @@ from typing import final
 import torch
 from torch import Tensor
 
+from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.look import Look, Part, Sizes
-from robust_attn.predictions.plan import NOTHING, Margins, Plan, rms, shares
+from robust_attn.predictions.plan import NOTHING, Margins, Plan
 from robust_attn.predictions.remainders.ellipsoids import together
 from robust_attn.predictions.sketch import Draws, Sample
 from robust_attn.predictions.tape import Node, Tape
-from robust_attn.predictions.walks import ROUNDING, FirstSketch, Orders, Streams, first_order, second_order, there, walk
+from robust_attn.predictions.walks import ROUNDING, FirstSketch, Orders, Streams, added, filled, orders, there, walk
 
-RANGE_SLACK = 3.0
-"""How much larger planned ranges are than guessed ones, so that fresh samples confirm them; norms have `Plan.slack`."""
-LEAST_PART, LEAST_MERGE = 0.05, 0.1
+RANGE_SLACK = (1.8, 2.6)
+"""How much more slack than norms planned ranges of z and w have: there are many, and all must be confirmed."""
+LEAST = 1e-9
+"""Planned ranges are at least this much of the largest one: below there is nothing but rounding."""
+CONTENTS: dict[Part, tuple[tuple[int, ...], bool, bool]] = {
+    "y": ((1,), False, False),
+    "s": ((2,), False, False),
+    "h": ((3, 4), True, True),
+    "e": ((2, 3, 4), True, True),
+    "c": ((4,), False, True),
+    "d": ((1, 2, 3, 4), True, True),
+}
+"""What every part of a deviation consists of: orders, and whether z and w belong to it."""
+UNFOLLOWED: dict[Part, tuple[tuple[int, ...], bool, bool]] = {
+    "y": ((1,), False, False),
+    "s": ((), False, False),
+    "h": ((2,), True, False),
+    "e": ((2,), True, False),
+    "c": ((2,), True, False),
+    "d": ((1, 2), True, False),
+}
+"""The same where only the second order is followed, and no products of it."""
+Read = Callable[[Tensor], Tensor]
+"""From logits to margins, with or without a batch axis in front."""
 
 
 class Traveller(Look):
     """Goes along the tape with streams.
 
-    The deviation is radius u + radius^2 s + z / weight + x / chain_weight + w, each times a vector of norm at most one
-    (a different one for each, but the same along the tape; docs/proofs/predictions.md#streams).
+    The deviation is radius u + radius^2 s + radius^3 t + radius^4 q + mass^{1/2} (z + radius w), each times a vector of
+    norm at most one (docs/proofs/predictions.md#streams); without following there is no t, q and w.
     """
 
     def __init__(self, tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws) -> None:
         self.tape, self.sketch, self.plan, self.draws = tape, sketch, plan, draws
-        self.weight, self.chain_weight, self.block = 1.0, 1.0, 0
-        curved = [node for node in tape.nodes if node.is_curved]
-        self._left = {each.block: 1.0 for each in curved}
-        for each in curved:
-            self._left[each.block] *= math.sqrt(1 - there(each.operation).share)
-        self._merge = 1.0
+        self.mass = 0.0
         self.first: list[Orders] = []
         self.arriving: list[Streams] = []
 
     @final
     def travel(self, start: Streams) -> Streams:
-        """The streams at the end, with w merged into x."""
-        end = walk(self.tape, start, self._visit, self._turn if self.plan.follow else None)
-        return self._turn(self.block + 1, end) if self.plan.follow else end
+        """The streams at the end."""
+        return walk(self.tape, start, self._visit)
 
     def _visit(self, index: int, node: Node, arriving: list[Streams], leaving: Streams) -> Streams:
         self.first, self.arriving = self.sketch.inputs[index], arriving
-        operation = there(node.operation)
-        axes = operation.remainder(self.tape.at(node), self)
-        cubic = None if self.plan.follow else operation.cubic(self.tape.at(node), self)
-        axes = axes if cubic is None else together(axes, cubic)
+        operation, at = there(node.operation), self.tape.at(node)
+        axes = operation.remainder(at, self)
+        powers = None if self.plan.follow else operation.powers(at, self)
+        axes = axes if powers is None else together(axes, powers)
         self.plan.axes.setdefault(index, axes)
-        if self.plan.follow:
-            leaving = self._with_products(node, leaving)
-        share = operation.share
-        self.weight *= math.sqrt(1 - share)
-        self._left[node.block] /= math.sqrt(1 - share)
-        injected = self.draws.injection(self._cast(axes)) * (self.weight / math.sqrt(share))
-        return replace(leaving, z=injected if leaving.z is None else leaving.z + injected)
-
-    def _with_products(self, node: Node, leaving: Streams) -> Streams:
-        """w with D^2 f[y, s + z + x] + D^3 f[y, y, y] / 6."""
-        at, radius, operation = self.tape.at(node), self.plan.radius, there(node.operation)
-        slots = range(len(self.arriving))
-        ys = [self._y(slot) for slot in slots]
-        product = radius * operation.second(at, ys, [self._rest(slot, node.block) for slot in slots])
-        cubic = operation.third(at, ys, *self._pairs())
-        if cubic is not None:
-            product = product + cubic * (radius**3 / (6 * math.sqrt(self._parts(node.block)[0])))
-        return replace(leaving, w=product if leaving.w is None else leaving.w + product)
-
-    def _rest(self, slot: int, block: int) -> Tensor:
-        """s + z + x as one stream times one vector of norm at most one.
-
-        The weight of z is the one at the end of the block, so that the vector is the same all through it.
-        """
-        s, z, x = self._parts(block)
-        streams = self.arriving[slot]
-        total = self._s(slot) * (self.plan.radius**2 / math.sqrt(s))
-        if streams.z is not None:
-            total = total + streams.z / (self.weight * self._left[block] * math.sqrt(z))
-        return total if streams.x is None else total + streams.x / (self.chain_weight * math.sqrt(x))
-
-    def _turn(self, block: int, streams: Streams) -> Streams:
-        """Into the next block: w becomes part of x."""
-        if block > self.block:
-            share = self._merged(self.block, streams)
-            self.block, self.chain_weight = block, self.chain_weight * math.sqrt(1 - share)
-            self._merge = self.chain_weight / math.sqrt(share)
-        merged = None if streams.w is None else streams.w * self._merge
-        x = streams.x if merged is None else merged if streams.x is None else streams.x + merged
-        return replace(streams, w=None, x=x, ys=streams.ys[1:])
+        injected = [each.z for each in arriving]
+        if self.plan.follow and any(each is not None for each in injected):
+            zs = filled(injected, at)
+            ys = [self._y(slot)[: len(zs[0])] for slot in range(len(arriving))]
+            leaving = replace(leaving, w=added(leaving.w, operation.second(at, ys, zs)))
+        mass = self._mass(index)
+        self.mass += mass
+        if mass == 0:
+            return leaving
+        return replace(leaving, z=added(leaving.z, self.draws.injection(self._cast(axes / math.sqrt(mass)))))
 
     @final
-    def samples(self, streams: Streams) -> tuple[Sample | None, ...]:
-        """z, x and w with the factors of their orders.
-
-        z is linear in remainders; every block multiplies by one first order more, beginning with pairs.
-        """
-        z, x, w = streams.z, streams.x, streams.w
+    def samples(self, streams: Streams) -> tuple[Sample | None, Sample | None]:
+        """z and w: linear in what remainders injected, and in its products with a first order."""
+        z, w, radius = streams.z, streams.w, self.plan.radius
         return (
-            None if z is None else Sample(z, self.draws.chain(1) / self.weight**2),
-            None if x is None else Sample(x, self.draws.chain(self.block + 2) / self.chain_weight**2),
-            None if w is None else Sample(w, self.draws.chain(self.block + 3)),
+            None if z is None else Sample(z, self.draws.injected(1) * self.mass),
+            None if w is None else Sample(w, self.draws.injected(2) * self.mass * radius**2),
         )
 
     @final
     def ranges(self, slot: int) -> Sizes:
-        """Sound for the first two orders, planned and confirmed for the rest."""
-        return self._joined(self.first[slot].ranges, self._third(slot, Sample.ranges))
+        """Sound for the orders, planned and confirmed for the rest."""
+        return self._joined(self.first[slot].ranges, self._rest(slot, Sample.ranges))
 
     @final
     def rows(self) -> Sizes:
         """As the ranges."""
         weights = there(self.first[0].row_weights)
-        return self._joined(there(self.first[0].rows), self._third(0, lambda sample: sample.rows(weights)))
+        return self._joined(there(self.first[0].rows), self._rest(0, lambda sample: sample.rows(weights)))
 
     @final
     def shape(self, slot: int) -> Sizes:
         """As planned, not confirmed."""
-        return self._joined(self.first[slot].ranges, self._third(slot, Sample.ranges, promised=False))
+        return self._joined(self.first[slot].ranges, self._rest(slot, Sample.ranges, promised=False))
 
-    def _joined(self, orders: tuple[Tensor, ...], third: list[Tensor]) -> Sizes:
-        rest = self.plan.radius**2 * orders[1] + third[0] + third[1]
-        return Sizes(self.plan.radius * orders[0], rest, third[1].expand_as(rest) if self.plan.follow else rest)
+    def _joined(self, by_order: tuple[Tensor, ...], rest: list[Tensor]) -> Sizes:
+        y, s, *higher = (self.plan.radius**power * each for power, each in enumerate(by_order, 1))
+        if not self.plan.follow:
+            return Sizes(y, torch.zeros_like(s), s + rest[0], s + rest[0])
+        t, q = higher
+        return Sizes(y, s, t + q + rest[0] + rest[1], q + rest[1])
 
-    def _third(self, slot: int, measure: Callable[[Sample], Tensor], *, promised: bool = True) -> list[Tensor]:
-        """Of z + x, and of w."""
-        z, x, w = (NOTHING if each is None else measure(each) for each in self.samples(self.arriving[slot]))
-        return [self._settled(each, RANGE_SLACK, promised=promised) for each in (z + x, w)]
+    def _rest(self, slot: int, measure: Callable[[Sample], Tensor], *, promised: bool = True) -> list[Tensor]:
+        """Of z, and of w."""
+        sizes = (NOTHING if each is None else measure(each) for each in self.samples(self.arriving[slot]))
+        slacks = (self.plan.slack * more for more in RANGE_SLACK)
+        return [self._settled(each, slack, promised=promised) for each, slack in zip(sizes, slacks, strict=True)]
 
     @final
     def norm(self, slot: int, weights: Tensor, part: Part) -> Tensor:
         """Planned and confirmed, all orders."""
-        total, (y, s), third = NOTHING, self._orders(slot), self.samples(self.arriving[slot])
-        wanted = part if self.plan.follow or part != "c" else "e"
-        if wanted in "yd":
-            total = total + self.plan.radius * y.norm(weights)
-        if wanted in "ed":
-            total = total + self.plan.radius**2 * s.norm(weights)
-        for each in third[2:] if wanted == "c" else () if wanted == "y" else third:
-            total = total if each is None else total + each.norm(weights)
+        powers, with_z, with_w = (CONTENTS if self.plan.follow else UNFOLLOWED)[part]
+        total, samples = NOTHING, self._orders(slot)
+        for power in powers:
+            total = total + self.plan.radius**power * samples[power - 1].norm(weights)
+        for each, wanted in zip(self.samples(self.arriving[slot]), (with_z, with_w), strict=True):
+            total = total + each.norm(weights) if each is not None and wanted else total
         return self._settled(total, self.plan.slack)
 
     @abstractmethod
@@ -151,74 +135,50 @@ class Traveller(Look):
         """The planned size for what samples say."""
 
     @abstractmethod
-    def _orders(self, slot: int) -> tuple[Sample, Sample]:
-        """Samples of first and second order."""
+    def _orders(self, slot: int) -> tuple[Sample, ...]:
+        """Samples of the first orders."""
 
     @abstractmethod
     def _y(self, slot: int) -> Tensor:
-        """First order that is independent of everything else in this block."""
+        """First orders that are independent of what remainders inject, at least as many."""
 
     @abstractmethod
-    def _pairs(self) -> tuple[list[Tensor], list[Tensor]]:
-        """The first orders u and v behind the second order."""
-
-    @abstractmethod
-    def _s(self, slot: int) -> Tensor:
-        """Second order."""
-
-    @abstractmethod
-    def _parts(self, block: int) -> tuple[float, float, float]:
-        """Squared weights of s, z and x in this block."""
-
-    @abstractmethod
-    def _merged(self, block: int, streams: Streams) -> float:
-        """Squared weight of w beside x."""
+    def _mass(self, index: int) -> float:
+        """The share of this node's ellipsoid in sums: any positive number, 0 if all axes are."""
 
     def _cast(self, axes: Tensor) -> Tensor:
         return axes
 
     @final
-    def margins(self, end: Streams, rivals: Tensor, worst: float) -> Margins:
+    def margins(self, end: Streams, read: Read, worst: float) -> Margins:
         """Sizes at the end."""
-        radius, orders = self.plan.radius, self.sketch.margins.ranges
-        last = Streams(z=there(end.z).double() @ rivals.T, x=None if end.x is None else end.x.double() @ rivals.T)
-        rest = sum((NOTHING if each is None else each.ranges() for each in self.samples(last)), NOTHING)
-        return Margins(radius * orders[0], radius**2 * orders[1], rest * (1 + ROUNDING), worst)
+        by_order = (self.plan.radius**power * each for power, each in enumerate(self.sketch.margins.ranges, 1))
+        z, w = (None if part is None else read(part.double()) for part in (end.z, end.w))
+        rest = sum((NOTHING if each is None else each.ranges() for each in self.samples(Streams(z=z, w=w))), NOTHING)
+        return Margins(tuple(by_order), rest * (1 + ROUNDING), worst)
 
 
 @final
 class Planner(Traveller):
-    """Writes a plan, with the samples of the first sketch for everything of first and second order."""
+    """Writes a plan, with the samples of the first sketch for all orders."""
+
+    def __init__(self, tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, influence: Influence) -> None:
+        super().__init__(tape, sketch, plan, draws)
+        self._influence = influence
 
     def _settled(self, guess: Tensor, slack: float, *, promised: bool = True) -> Tensor:  # noqa: ARG002
-        self.plan.sizes.append(guess.double() * slack)
+        self.plan.sizes.append(guess.double() * slack + LEAST * float(guess.max()))
         return self.plan.sizes[-1]
 
-    def _orders(self, slot: int) -> tuple[Sample, Sample]:
-        return self.first[slot].y, self.first[slot].s
+    def _orders(self, slot: int) -> tuple[Sample, ...]:
+        return self.first[slot].samples
 
     def _y(self, slot: int) -> Tensor:
-        return self.first[slot].u.roll(5 * (self.block + 1), 0)
+        return self.first[slot].y
 
-    def _pairs(self) -> tuple[list[Tensor], list[Tensor]]:
-        u = [each.u for each in self.first]
-        return u, [each.roll(1, 0) for each in u]
-
-    def _s(self, slot: int) -> Tensor:
-        return self.first[slot].s.tangents
-
-    def _parts(self, block: int) -> tuple[float, float, float]:
-        if block not in self.plan.parts:
-            streams, second = self.arriving[0], rms(self._s(0)) * self.plan.radius**2
-            sizes = second, rms(streams.z) / self.weight, rms(streams.x) / self.chain_weight
-            s, z, x = shares(*sizes, least=LEAST_PART)
-            self.plan.parts[block] = s, z, x
-        return self.plan.parts[block]
-
-    def _merged(self, block: int, streams: Streams) -> float:
-        sizes = rms(streams.w), rms(streams.x) / self.chain_weight
-        self.plan.merges[block] = shares(*sizes, least=LEAST_MERGE)[0]
-        return self.plan.merges[block]
+    def _mass(self, index: int) -> float:
+        self.plan.masses[index] = self._influence.size(index, self.plan.axes[index])
+        return self.plan.masses[index]
 
     def _cast(self, axes: Tensor) -> Tensor:
         return axes.float()
@@ -241,38 +201,27 @@ class Checker(Traveller):
             self.worst = math.inf if bool(ratio.isnan().any()) else max(self.worst, float(ratio.max()))
         return written
 
-    def _orders(self, slot: int) -> tuple[Sample, Sample]:
-        streams = self.arriving[slot]
-        return first_order(streams, self.draws), Sample(second_order(streams), self.draws.pair)
+    def _orders(self, slot: int) -> tuple[Sample, ...]:
+        return orders(self.arriving[slot], self.draws)
 
     def _y(self, slot: int) -> Tensor:
-        return self.arriving[slot].ys[0]
+        return there(self.arriving[slot].u)
 
-    def _pairs(self) -> tuple[list[Tensor], list[Tensor]]:
-        return [there(each.u) for each in self.arriving], [there(each.v) for each in self.arriving]
-
-    def _s(self, slot: int) -> Tensor:
-        return second_order(self.arriving[slot])
-
-    def _parts(self, block: int) -> tuple[float, float, float]:
-        return self.plan.parts[block]
-
-    def _merged(self, block: int, streams: Streams) -> float:  # noqa: ARG002
-        return self.plan.merges[block]
+    def _mass(self, index: int) -> float:
+        return self.plan.masses[index]
 
 
-def planned(tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, rivals: Tensor) -> tuple[Plan, Margins]:
+def planned(
+    tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, read: Read, *, influence: Influence
+) -> tuple[Plan, Margins]:
     """The plan written, and the margins that it hopes for."""
-    planner = Planner(tape, sketch, plan, draws)
+    planner = Planner(tape, sketch, plan, draws, influence)
     end = planner.travel(Streams())
-    return planner.plan, planner.margins(end, rivals, math.inf)
+    return planner.plan, planner.margins(end, read, math.inf)
 
 
-def confirmed(tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, rivals: Tensor, *, free: Tensor) -> Margins:
+def confirmed(tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, read: Read, *, start: Streams) -> Margins:
     """Walks with everything, fresh; the margins hold if `worst` is at most 1."""
     checker = Checker(tape, sketch, plan, draws)
-    u, v = draws.tangents(free)
-    blocks = 1 + max(node.block for node in tape.nodes) if plan.follow else 0
-    ys = tuple(draws.tangents(free)[0] for _ in range(blocks))
-    end = checker.travel(Streams(u, v, b=draws.basis(free), ys=ys))
-    return checker.margins(end, rivals, checker.worst)
+    end = checker.travel(start)
+    return checker.margins(end, read, checker.worst)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from robust_attn.predictions.sketch import Draws, Sample
-from robust_attn.predictions.tape import Node, Tape
+from robust_attn.predictions.tape import Node, Operation, Tape
 
 T = TypeVar("T")
 ROUNDING = 1e-6
@@ -21,36 +21,31 @@ ROUNDING = 1e-6
 class Streams:
     """Sampled tangents of one node.
 
-    b: first order along all unit vectors; u, v: along samples; s: second order of the pairs (u, v); z: what remainders
-    injected; w: products of first order with s, z and x inside the present block of layers; x: those of the blocks
-    before; ys: independent first orders, for the present block and those to come.
+    b: first order along all unit vectors; u: along samples, in two or four lists of independent ones; s: second order
+    of the first list with the second, then of the third with the fourth; t: third order of the lists 2, 3, 4; q: fourth
+    order of all four; z: what remainders injected, as many as two lists; w: products of lists 1 and 2 with z.
     """
 
     u: Tensor | None = None
-    v: Tensor | None = None
     s: Tensor | None = None
+    t: Tensor | None = None
+    q: Tensor | None = None
     z: Tensor | None = None
     w: Tensor | None = None
-    x: Tensor | None = None
     b: Tensor | None = None
-    ys: tuple[Tensor, ...] = ()
+    lists: int = 4
 
 
 Visit = Callable[[int, Node, list[Streams], Streams], Streams]
 """At curved nodes: the streams that arrive and the ones that leave; returns the latter, perhaps with more."""
-Turn = Callable[[int, Streams], Streams]
-"""At the first node of a block: what becomes of every stream that is alive."""
 
 
-def walk(tape: Tape, start: Streams, visit: Visit, turn: Turn | None = None) -> Streams:
+def walk(tape: Tape, start: Streams, visit: Visit) -> Streams:
     """The streams at the last node."""
-    live, last, block = {0: start}, tape.last_use, 0
+    live, last = {0: start}, tape.last_use
     for index, node in enumerate(tape.nodes):
         if node.operation is None:
             continue
-        if turn is not None and node.block > block:
-            live = {each: turn(node.block, streams) for each, streams in live.items()}
-            block = node.block
         arriving = [live[parent] for parent in node.parents]
         leaving = _through(tape, node, arriving)
         live[index] = visit(index, node, arriving, leaving) if node.is_curved else leaving
@@ -64,18 +59,44 @@ def _through(tape: Tape, node: Node, arriving: list[Streams]) -> Streams:
     at, operation = tape.at(node), there(node.operation)
 
     def pushed(parts: list[Tensor | None]) -> Tensor | None:
-        present = [part for part in parts if part is not None]
-        if not present:
-            return None
-        zeros = [torch.zeros((len(present[0]), *value.shape), dtype=present[0].dtype) for value in at]
-        return operation.first(at, [zero if part is None else part for part, zero in zip(parts, zeros, strict=True)])
+        return operation.first(at, filled(parts, at)) if any(part is not None for part in parts) else None
 
-    u, v, s, z, w, x, b = (pushed([getattr(each, name) for each in arriving]) for name in "uvszwxb")
-    if u is not None and node.is_curved:
-        bent = operation.second(at, [there(each.u) for each in arriving], [there(each.v) for each in arriving]) / 2
-        s = bent if s is None else s + bent
-    ys = tuple(operation.first(at, parts) for parts in zip(*(each.ys for each in arriving), strict=True))
-    return Streams(u, v, s, z, w, x, b, ys)
+    u, s, t, q, z, w, b = (pushed([getattr(each, name) for each in arriving]) for name in "ustqzwb")
+    streams = Streams(u, s, t, q, z, w, b, arriving[0].lists)
+    return _bent(operation, at, arriving, streams) if node.is_curved and streams.u is not None else streams
+
+
+def _bent(operation: Operation, at: list[Tensor], arriving: list[Streams], pushed: Streams) -> Streams:
+    """With D^2 f[Y, Y] / 2, and with four lists what belongs to the third and the fourth order."""
+    along = [there(each.u).chunk(each.lists) for each in arriving]
+    left, right = ([torch.cat(chunks[start::2]) for chunks in along] for start in (0, 1))
+    s = added(pushed.s, operation.second(at, left, right) / 2)
+    if pushed.lists == 2:
+        return replace(pushed, s=s)
+    g = [list(each) for each in zip(*along, strict=True)]
+    first, second = (
+        list(each) for each in zip(*(x.chunk(2) for x in filled([x.s for x in arriving], at, left)), strict=True)
+    )
+    third = filled([x.t for x in arriving], at, g[0])
+    t = added(pushed.t, operation.second(at, g[1], second))
+    q = added(pushed.q, operation.second(at, g[0], third) + operation.second(at, first, second) / 2)
+    cubic = operation.third(at, g[1], g[2], g[3])
+    if cubic is not None:
+        t, q = t + cubic / 6, q + there(operation.third(at, g[0], g[1], second)) / 2
+    quartic = operation.fourth(at, *g)
+    return replace(pushed, s=s, t=t, q=q if quartic is None else q + quartic / 24)
+
+
+def added(total: Tensor | None, more: Tensor) -> Tensor:
+    """The sum, where nothing counts as zero."""
+    return more if total is None else total + more
+
+
+def filled(parts: Sequence[Tensor | None], at: list[Tensor], like: list[Tensor] | None = None) -> list[Tensor]:
+    """The parts of the inputs, zeros where there is nothing yet: as many as `like` has, or as another part."""
+    one = like[0] if like is not None else next(part for part in parts if part is not None)
+    zeros = [torch.zeros((len(one), *value.shape), dtype=one.dtype) for value in at]
+    return [zero if part is None else part for part, zero in zip(parts, zeros, strict=True)]
 
 
 def there(part: T | None) -> T:
@@ -86,11 +107,13 @@ def there(part: T | None) -> T:
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """First and second order of one tensor: sound sizes per unit of the radius, and samples to plan with."""
+    """The first two orders of one tensor, or (where products are followed) the first four.
 
-    u: Tensor
-    y: Sample
-    s: Sample
+    `ranges` and `rows`: sound sizes per power of the radius; `samples`: to plan with; `y`: some first orders.
+    """
+
+    y: Tensor
+    samples: tuple[Sample, ...]
     ranges: tuple[Tensor, ...]
     rows: tuple[Tensor, ...] | None
     row_weights: Tensor | None
@@ -98,40 +121,46 @@ class Orders:
     @classmethod
     def of(cls, streams: Streams, draws: Draws, keep: int | None = None, row_weights: Tensor | None = None) -> Orders:
         """From the streams of a sketch that nothing else depends on; that many samples are kept to plan with."""
-        both = first_order(streams, draws), Sample(second_order(streams), draws.pair)
-        ranges = tuple(sample.ranges() * (1 + ROUNDING) for sample in both)
-        rows = None if row_weights is None else tuple(sample.rows(row_weights) * (1 + ROUNDING) for sample in both)
-        u, s = there(streams.u)[:keep].float(), both[1].thinned(keep)
-        y = (
-            both[0].thinned(None)
-            if streams.b is not None
-            else Sample(u, both[0].factor * len(both[0].tangents) / len(u))
-        )
-        return cls(u, y, s, ranges, rows, row_weights)
+        exact, *sampled = orders(streams, draws)
+        ranges = tuple(sample.ranges() * (1 + ROUNDING) for sample in (exact, *sampled))
+        rows = None
+        if row_weights is not None:
+            rows = tuple(sample.rows(row_weights) * (1 + ROUNDING) for sample in (exact, *sampled))
+        first = exact.thinned(keep if streams.b is None else None)
+        kept = first, *(sample.thinned(keep) for sample in sampled)
+        return cls(there(streams.u)[:keep].float(), kept, ranges, rows, row_weights)
 
 
-def first_order(streams: Streams, draws: Draws) -> Sample:
-    """All unit vectors, or samples u and v."""
-    if streams.b is not None:
-        return Sample(streams.b, 1.0)
-    return Sample(torch.cat([there(streams.u), there(streams.v)]), draws.linear())
+def orders(streams: Streams, draws: Draws) -> tuple[Sample, ...]:
+    """Samples of the first and the second order and, with four lists, of the third and the fourth."""
+    u, lists = there(streams.u), streams.lists
+    first = Sample(u, draws.chain(1, lists)) if streams.b is None else Sample(streams.b, 1.0)
+    count = len(u) // lists
+    second = Sample(_or_zeros(streams.s, u[: count * lists // 2]), draws.chain(2, lists // 2))
+    if lists == 2:
+        return first, second
+    higher = (
+        Sample(_or_zeros(part, u[:count]), draws.chain(order, 1)) for part, order in ((streams.t, 3), (streams.q, 4))
+    )
+    return first, second, *higher
 
 
-def second_order(streams: Streams) -> Tensor:
-    """The stream s, zero before the first curved operation."""
-    return torch.zeros_like(there(streams.u)) if streams.s is None else streams.s
+def _or_zeros(part: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if part is None else part
 
 
 @dataclass(frozen=True, eq=False)
 class FirstSketch:
-    """First and second order of everything that reaches a curved operation, and of the margins at the end."""
+    """The orders of everything that reaches a curved operation, and of the margins at the end."""
 
     inputs: dict[int, list[Orders]]
     margins: Orders
 
     @classmethod
-    def of(cls, tape: Tape, free: Tensor, draws: Draws, rivals: Tensor, *, keep: int | None = None) -> FirstSketch:
-        """`rivals` [margins, classes] takes logits to margins; `keep` samples of everything are kept, or all."""
+    def of(
+        cls, tape: Tape, start: Streams, draws: Draws, margins: Callable[[Tensor], Tensor], *, keep: int | None = None
+    ) -> FirstSketch:
+        """`margins` takes logits to margins; `keep` samples of everything are kept, or all."""
         inputs: dict[int, list[Orders]] = {}
 
         def visit(index: int, node: Node, arriving: list[Streams], leaving: Streams) -> Streams:
@@ -139,8 +168,11 @@ class FirstSketch:
             inputs[index] = [Orders.of(each, draws, keep, rows) for each, rows in zip(arriving, weights, strict=True)]
             return leaving
 
-        u, v = draws.tangents(free)
-        end = walk(tape, Streams(u, v, b=draws.basis(free)), visit)
-        u, v, s = (there(part) @ rivals.T for part in (end.u, end.v, second_order(end)))
-        final = Streams(u, v, s, b=None if end.b is None else end.b @ rivals.T)
-        return cls(inputs, Orders.of(final, draws))
+        end = walk(tape, start, visit)
+        u, s, t, q, b = (None if part is None else margins(part) for part in (end.u, end.s, end.t, end.q, end.b))
+        return cls(inputs, Orders.of(Streams(u, s, t, q, b=b, lists=end.lists), draws))
+
+
+def started(draws: Draws, free: Tensor) -> Streams:
+    """Fresh first orders at the input."""
+    return Streams(draws.tangents(free), b=draws.basis(free), lists=draws.lists)

@@ -39,7 +39,7 @@ class PredictTask(Task):
     context: int = setting(8192, "no atom of a split is lighter than 1 / context", least=2)
     edits: int = setting(1, "edits typed one after another at most", least=1)
     reads: int = setting(192, "texts read for one edit, about", least=1)
-    sketch: int = setting(192, "Gaussian samples of a certificate", least=16)
+    sketch: int | None = setting(None, "Gaussian samples of a certificate; null goes by the model's size", least=16)
     smoothing_sigma: float = setting(0.1, "noise of randomised smoothing", above=0)
     smoothing_samples: int = setting(0, "noisy inputs read for smoothing, 0 for none", least=0)
     smoothing_failure_probability: float = setting(0.001, "that of a smoothed radius", above=0, below=1)

@@ -11,9 +11,10 @@ from tests.cases import generator
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
-    """y = Y a, c = C b, e = c + E g with unit vectors a, b, g; one matrix [*shape, columns] per input and part."""
+    """y = Y a, s = S b, c = C f, h = c + E g with unit vectors a, b, f, g; one matrix [*shape, columns] each."""
 
     y: list[Tensor]
+    s: list[Tensor]
     c: list[Tensor]
     rest: list[Tensor]
     columns: int
@@ -29,22 +30,24 @@ class Deviations:
 
         return cls(*(draw(size) for size in sizes), columns)
 
-    def at(self, unit: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """y, e and c for the three unit vectors in `unit` [3, columns]."""
-        a, b, g = unit / unit.norm(dim=-1, keepdim=True)
-        y, c, rest = ([m @ v for m in part] for part, v in ((self.y, a), (self.c, b), (self.rest, g)))
-        return y, [p + q for p, q in zip(c, rest, strict=True)], c
+    def at(self, unit: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
+        """y, s, h and c for the four unit vectors in `unit` [4, columns]."""
+        units = unit / unit.norm(dim=-1, keepdim=True)
+        y, s, c, rest = (
+            [m @ v for m in part] for part, v in zip((self.y, self.s, self.c, self.rest), units, strict=True)
+        )
+        return y, s, [p + q for p, q in zip(c, rest, strict=True)], c
 
 
 class ExactLook(Look):
-    """Exact sizes of y and c, and sums of exact sizes for e and d: what samples are upper values of."""
+    """Exact sizes of y, s and c, and sums of exact sizes for the rest: what samples are upper values of."""
 
     def __init__(self, deviations: Deviations, row_weights: Tensor | None = None) -> None:
         self._all, self._rows = deviations, row_weights
 
     def _measured(self, slot, measure) -> Sizes:
-        y, c, rest = (measure(part[slot]) for part in (self._all.y, self._all.c, self._all.rest))
-        return Sizes(y, c + rest, c)
+        y, s, c, rest = (measure(part[slot]) for part in (self._all.y, self._all.s, self._all.c, self._all.rest))
+        return Sizes(y, s, c + rest, c)
 
     def ranges(self, slot):
         return self._measured(slot, lambda m: m.norm(dim=-1))
@@ -62,17 +65,19 @@ class ExactLook(Look):
         return self._measured(slot, measure).of(part)
 
 
-def remainder(operation, at, y, e, c) -> Tensor:
-    """f(at + d) - f - Df d - D^2 f[y, y] / 2 - D^2 f[y, e - c] - D^3 f[y, y, y] / 6, exactly."""
-    batch = [[each[None] for each in part] for part in (y, e, c)]
-    first, rest, crude = batch
-    d = [p + q for p, q in zip(first, rest, strict=True)]
-    followed = [p - q for p, q in zip(rest, crude, strict=True)]
+def remainder(operation, at, parts) -> Tensor:
+    """f(at + d) - f - Df d minus everything that is followed (`Operation.remainder`), exactly."""
+    y, s, h, c = ([each[None] for each in part] for part in parts)
+    d = [p + q + r for p, q, r in zip(y, s, h, strict=True)]
+    followed = [p + q - r for p, q, r in zip(s, h, c, strict=True)]
     moved = operation.value(*(p + q[0] for p, q in zip(at, d, strict=True)))
-    cubic = operation.third(at, first, first, first)
     left = moved - operation.value(*at) - operation.first(at, d)[0]
-    left = left - operation.second(at, first, first)[0] / 2 - operation.second(at, first, followed)[0]
-    return left if cubic is None else left - cubic[0] / 6
+    left = left - operation.second(at, y, y)[0] / 2 - operation.second(at, y, followed)[0]
+    left = left - operation.second(at, s, s)[0] / 2
+    cubic, quartic = operation.third(at, y, y, y), operation.fourth(at, y, y, y, y)
+    if cubic is not None:
+        left = left - cubic[0] / 6 - operation.third(at, y, y, s)[0] / 2
+    return left if quartic is None else left - quartic[0] / 24
 
 
 def largest_excess(operation, at, deviations, look, seed, *, steps=25, starts=4) -> float:
@@ -81,11 +86,11 @@ def largest_excess(operation, at, deviations, look, seed, *, steps=25, starts=4)
     assert bool(axes.isfinite().all())
     g, worst = generator(seed), 0.0
     for _ in range(starts):
-        unit = torch.randn(3, deviations.columns, generator=g, dtype=torch.float64)
+        unit = torch.randn(4, deviations.columns, generator=g, dtype=torch.float64)
         for _ in range(steps):
             unit = unit.detach().requires_grad_(True)
             with torch.enable_grad():
-                left = remainder(operation, at, *deviations.at(unit))
+                left = remainder(operation, at, deviations.at(unit))
                 size = torch.where(axes > 0, left / axes.clamp(min=1e-300), 0.0).norm()
                 (slope,) = torch.autograd.grad(size, unit)
             assert float(left.detach()[axes == 0].abs().sum()) < 1e-13

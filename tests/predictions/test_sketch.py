@@ -65,7 +65,7 @@ def test_samples_dominate_dense_norms():
     g = generator(3)
     matrix = torch.randn(5, 4, 30, generator=g, dtype=torch.float64)
     draws = GaussianDraws(np.random.default_rng(3), 200, 1e-6)
-    sample = Sample(draws.injection(torch.ones(30, dtype=torch.float64)) @ matrix.flatten(0, 1).T, draws.chain(1))
+    sample = Sample(draws.injection(torch.ones(30, dtype=torch.float64)) @ matrix.flatten(0, 1).T, draws.injected(1))
     sample = Sample(sample.tangents.unflatten(1, (5, 4)), sample.factor)
     weights = torch.rand(5, 4, generator=g, dtype=torch.float64)
     assert bool((sample.ranges() >= matrix.norm(dim=-1)).all())
@@ -79,14 +79,17 @@ def test_a_basis_is_exact():
     g = generator(4)
     matrix, free = torch.randn(6, 5, generator=g, dtype=torch.float64), torch.ones(5, dtype=torch.float64)
     draws = BasisDraws(free, 5)
-    u, v = draws.tangents(free)
-    both = Sample(torch.cat([u, v]) @ matrix.T, draws.linear())
+    both = Sample(draws.tangents(free) @ matrix.T, draws.chain(1, 2))
     whole = Sample(unit_vectors(free) @ matrix.T, 1.0)
     for sample in (both, whole):
         torch.testing.assert_close(sample.ranges(), matrix.norm(dim=1))
         torch.testing.assert_close(sample.norm(torch.ones(6)), torch.linalg.matrix_norm(matrix, 2))
+    injected = Sample(draws.injection(torch.ones(5, dtype=torch.float64)) @ matrix.T, draws.injected(1))
+    torch.testing.assert_close(injected.norm(torch.ones(6)), torch.linalg.matrix_norm(matrix, 2))
     with pytest.raises(ValueError, match="no affordable basis"):
-        draws.chain(2)
+        draws.chain(3, 1)
+    with pytest.raises(ValueError, match="no affordable basis"):
+        draws.injected(2)
 
 
 def test_unit_vectors_of_the_free_rows():

@@ -1,18 +1,28 @@
 """Planned sizes against true deviations at every curved operation, and the streams against derivatives."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
 
-from robust_attn.predictions.certificate import Effort, _Chance, _rivals
+from robust_attn.predictions.certificate import Effort, Rivals, _Chance
+from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.plan import Plan
+from robust_attn.predictions.scalar_functions import Gelu, Tanh
 from robust_attn.predictions.sketch import Draws
 from robust_attn.predictions.travel import Checker, Planner, confirmed, planned
-from robust_attn.predictions.walks import FirstSketch, Streams
+from robust_attn.predictions.walks import FirstSketch, Streams, started, walk
 from tests.cases import generator
 from tests.predictions.cases import normal, random_network
 from tests.selection import at_first
+
+
+def functions_of(network):
+    """Scalar functions of blocks and head."""
+    return [block.mlp.activation for block in network.blocks] + [
+        each for each in network.head if not hasattr(each, "weight")
+    ]
 
 
 def prepared(seed: int, *, deterministic: bool, probability: float = 1e-9):
@@ -20,8 +30,10 @@ def prepared(seed: int, *, deterministic: bool, probability: float = 1e-9):
     tape = network.tape(points)
     free = torch.ones_like(points)
     chance = _Chance(tape, probability, Effort(samples=96, planning=96), seed, deterministic)
-    _, rivals = _rivals(tape.logits)
-    return network, tape, free, chance, rivals, FirstSketch.of(tape, free, chance.draws(free), rivals)
+    read = Rivals.of(tape.logits).margins
+    draws = chance.draws(free)
+    sketch = FirstSketch.of(tape, started(draws, free), draws, read)
+    return tape, free, chance, read, sketch, Influence.of(tape, sketch)
 
 
 def second_order(tape, step, node):
@@ -53,9 +65,9 @@ class _Recorder:
         return sizes
 
 
-def planned_ranges(tape, sketch, plan, draws, monkeypatch):
-    """Ranges of y and e that a plan rests on."""
-    planner = Planner(tape, sketch, plan, draws)
+def planned_ranges(tape, sketch, plan, draws, *, influence, monkeypatch):
+    """Ranges that a plan rests on."""
+    planner = Planner(tape, sketch, plan, draws, influence)
     recorder = _Recorder(planner)
     monkeypatch.setattr(Planner, "ranges", lambda _, slot: recorder.ranges(slot))
     monkeypatch.setattr(Planner, "_visit", lambda _, *rest: recorder.visit(*rest))
@@ -68,10 +80,12 @@ def planned_ranges(tape, sketch, plan, draws, monkeypatch):
 @pytest.mark.parametrize("seed", at_first(range(6), 1))
 @pytest.mark.parametrize("draw", at_first(range(3), 1))
 def test_true_deviations_are_where_the_plan_says(seed, draw, deterministic, monkeypatch):
-    _, tape, free, chance, _, sketch = prepared(seed, deterministic=deterministic)
+    tape, free, chance, _, sketch, influence = prepared(seed, deterministic=deterministic)
     points, radius = tape.value(0), 2e-4
     draws = chance.draws(free, planning=True)
-    seen = planned_ranges(tape, sketch, Plan(radius, not deterministic, 1.5), draws, monkeypatch)
+    seen = planned_ranges(
+        tape, sketch, Plan(radius, not deterministic, 1.5), draws, influence=influence, monkeypatch=monkeypatch
+    )
     g = generator(seed + 1000 * draw)
     for _ in range(2):
         step = normal(g, *points.shape)
@@ -90,31 +104,39 @@ def test_true_deviations_are_where_the_plan_says(seed, draw, deterministic, monk
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_a_plan_is_confirmed_by_fresh_samples_and_a_smaller_one_is_not(deterministic):
-    _, tape, free, chance, rivals, sketch = prepared(1, deterministic=deterministic)
-    plan, hoped = planned(tape, sketch, Plan(0.003, not deterministic, 2.0), chance.draws(free, planning=True), rivals)
-    margins = confirmed(tape, sketch, plan, chance.draws(free), rivals, free=free)
+    tape, free, chance, read, sketch, influence = prepared(1, deterministic=deterministic)
+    draws = chance.draws(free, planning=True)
+    plan, hoped = planned(tape, sketch, Plan(0.003, not deterministic, 2.0), draws, read, influence=influence)
+    margins = checked(tape, sketch, plan, chance, read, free=free)
     assert margins.worst <= 1
     assert bool((margins.total <= hoped.total * 2).all())
     smaller = dataclasses.replace(plan, sizes=[each / 4 for each in plan.sizes])
-    assert confirmed(tape, sketch, smaller, chance.draws(free), rivals, free=free).worst > 1
+    assert checked(tape, sketch, smaller, chance, read, free=free).worst > 1
+
+
+def checked(tape, sketch, plan, chance, read, *, free):
+    draws = chance.draws(free)
+    return confirmed(tape, sketch, plan, draws, read, start=started(draws, free))
 
 
 def test_what_is_not_a_number_is_never_confirmed():
-    _, tape, free, chance, rivals, sketch = prepared(1, deterministic=False)
-    plan, _ = planned(tape, sketch, Plan(0.003, True, 1.5), chance.draws(free, planning=True), rivals)
+    tape, free, chance, read, sketch, influence = prepared(1, deterministic=False)
+    plan, _ = planned(
+        tape, sketch, Plan(0.003, True, 1.5), chance.draws(free, planning=True), read, influence=influence
+    )
     broken = dataclasses.replace(plan, sizes=[each * torch.nan for each in plan.sizes])
-    assert confirmed(tape, sketch, broken, chance.draws(free), rivals, free=free).worst == torch.inf
+    assert checked(tape, sketch, broken, chance, read, free=free).worst == torch.inf
 
 
 def test_the_second_order_of_a_basis_is_the_hessian():
     """With all pairs of unit vectors, a margin's second order is half the Frobenius norm of its Hessian."""
-    network, tape, _, _, rivals, sketch = prepared(2, deterministic=True)
+    tape, _, _, read, sketch, _ = prepared(2, deterministic=True)
     points = tape.value(0)
 
     def margins(x):
-        return rivals @ network.tape(x, detach=False).logits
+        return read(tape.replayed(x)[-1])
 
-    for index in range(len(rivals)):
+    for index in range(len(margins(points))):
         with torch.enable_grad():
             gradient = torch.func.grad(lambda x, index=index: margins(x)[index])(points)
             hessian = torch.autograd.functional.hessian(lambda x, index=index: margins(x)[index], points)
@@ -123,60 +145,94 @@ def test_the_second_order_of_a_basis_is_the_hessian():
 
 
 def test_the_checker_reads_what_the_planner_wrote_in_the_same_order():
-    _, tape, free, chance, rivals, sketch = prepared(3, deterministic=False)
-    plan, _ = planned(tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), rivals)
-    checker = Checker(tape, sketch, plan, chance.draws(free))
-    u, v = chance.draws(free).tangents(free)
-    blocks = 1 + max(node.block for node in tape.nodes)
-    checker.travel(Streams(u, v, ys=tuple(chance.draws(free).tangents(free)[0] for _ in range(blocks))))
+    tape, free, chance, read, sketch, influence = prepared(3, deterministic=False)
+    plan, _ = planned(
+        tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), read, influence=influence
+    )
+    draws = chance.draws(free)
+    checker = Checker(tape, sketch, plan, draws)
+    checker.travel(started(draws, free))
     assert next(checker._written, None) is None
 
 
-class OneDirection(Draws):
-    """The same direction everywhere and no remainders: streams are then exact derivatives along it."""
-
-    pair = 1.0
-
-    def __init__(self, direction) -> None:
-        self._direction = direction
-
-    def basis(self, free):  # noqa: ARG002
-        return None
-
-    def linear(self):
-        return 1.0
-
-    def chain(self, order):  # noqa: ARG002
-        return 1.0
-
-    def tangents(self, free):  # noqa: ARG002
-        return self._direction[None], self._direction[None]
-
-    def injection(self, axes):
-        return torch.zeros((1, *axes.shape), dtype=torch.float64)
-
-
-@pytest.mark.parametrize("seed", [seed for seed in range(20) if len(random_network(seed)[0].blocks) == 1][:8])
-def test_followed_products_of_one_block_are_the_third_derivative(seed):
-    """W = D^3 x[delta, delta, delta] / 6 where nothing is injected: no source is missing, none is counted twice."""
-    network, points = random_network(seed)
-    tape, radius = network.tape(points), 0.003
-    free = torch.ones_like(points)
-    _, rivals = _rivals(tape.logits)
-    chance = _Chance(tape, 1e-9, Effort(samples=32, planning=32), seed, deterministic=False)
-    sketch = FirstSketch.of(tape, free, chance.draws(free), rivals)
-    plan, _ = planned(tape, sketch, Plan(radius, True, 2.0), chance.draws(free, planning=True), rivals)
-    step = normal(generator(seed), *points.shape)
-    step = step / step.norm()
-    checker = Checker(tape, sketch, plan, OneDirection(step))
-    end = checker.travel(Streams(step[None], step[None], ys=(step[None],)))
-    scale = (plan.merges[0] * plan.parts[0][0]) ** 0.5 / checker.chain_weight
-
-    def line(t):
-        return tape.replayed(points + t * radius * step)[-1]
+def derivatives_along(tape, step, count):
+    """D^k x[step, ..] / k! of the logits for k = 1 .. count, by forward differentiation."""
 
     def derivative(function):
         return lambda t: torch.func.jvp(function, (t,), (torch.ones((), dtype=torch.float64),))[1]
 
-    third = derivative(derivative(derivative(line)))
-    torch.testing.assert_close(end.x[0] * scale, third(torch.zeros((), dtype=torch.float64)) / 6, rtol=1e-8, atol=1e-16)
+    function, found = lambda t: tape.replayed(tape.value(0) + t * step)[-1], []
+    for power in range(1, count + 1):
+        function = derivative(function)
+        found.append(function(torch.zeros((), dtype=torch.float64)) / math.factorial(power))
+    return found
+
+
+SMOOTH = [seed for seed in range(40) if all(type(o) in (Gelu, Tanh) for o in functions_of(random_network(seed)[0]))]
+
+
+@pytest.mark.parametrize("seed", SMOOTH[:5])
+def test_the_same_direction_in_all_lists_gives_four_derivatives(seed):
+    """No source of an order is missing and none is counted twice; functions whose fourth derivative is known."""
+    network, points = random_network(seed)
+    tape, step = network.tape(points), normal(generator(seed), *points.shape)
+    end = walk(tape, Streams(step.expand(4, *step.shape).clone()), lambda *arguments: arguments[3])
+    streams = end.u[:1], end.s[:1], end.t, end.q
+    for found, expected in zip(streams, derivatives_along(tape, step, 4), strict=True):
+        torch.testing.assert_close(found[0], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_products_with_what_was_injected_are_those_of_the_second_derivative():
+    """w is the mixed derivative of the logits in the input and in the injected vectors, summed over operations."""
+    tape, free, chance, read, sketch, influence = prepared(SMOOTH[0], deterministic=False)
+    plan, _ = planned(
+        tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), read, influence=influence
+    )
+    draws = KeptDraws(chance.draws(free))
+    checker = Checker(tape, sketch, plan, draws)
+    start = started(draws, free)
+    end = checker.travel(start)
+    noise = iter(draws.kept)
+    injected = {index: next(noise) for index, mass in plan.masses.items() if mass > 0}
+
+    def logits(x, size):
+        values = []
+        for index, node in enumerate(tape.nodes):
+            read = [values[parent] for parent in node.parents]
+            value = x if node.operation is None else node.operation.value(*read)
+            values.append(value + size * injected[index][0] if index in injected else value)
+        return values[-1]
+
+    zero, one = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+
+    def along(x):
+        return torch.func.jvp(lambda size: logits(x, size), (zero,), (one,))[1]
+
+    first, mixed = torch.func.jvp(along, (tape.value(0),), (start.u[0],))
+    torch.testing.assert_close(end.z[0], first)
+    torch.testing.assert_close(end.w[0], mixed, rtol=1e-8, atol=1e-14)
+
+
+class KeptDraws(Draws):
+    """Draws that remember what was injected."""
+
+    lists = 4
+
+    def __init__(self, draws) -> None:
+        self._draws, self.kept = draws, []
+
+    def basis(self, free):
+        return self._draws.basis(free)
+
+    def chain(self, order, lists):
+        return self._draws.chain(order, lists)
+
+    def injected(self, order):
+        return self._draws.injected(order)
+
+    def tangents(self, free):
+        return self._draws.tangents(free)
+
+    def injection(self, axes):
+        self.kept.append(self._draws.injection(axes))
+        return self.kept[-1]

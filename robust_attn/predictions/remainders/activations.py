@@ -9,10 +9,10 @@ from typing import final
 import torch
 from torch import Tensor
 
-from robust_attn.predictions.look import Look
+from robust_attn.predictions.look import Look, Part
 from robust_attn.predictions.remainders.ellipsoids import together
-from robust_attn.predictions.scalar_functions import InverseRoot, ScalarFunction
-from robust_attn.predictions.tape import SHARE, SMALL_SHARE, Operation
+from robust_attn.predictions.scalar_functions import ScalarFunction
+from robust_attn.predictions.tape import Operation
 
 
 @final
@@ -21,11 +21,6 @@ class Elementwise(Operation):
     """phi(u)."""
 
     function: ScalarFunction
-
-    @property
-    def share(self) -> float:
-        """Little where it is one number per row."""
-        return SMALL_SHARE if isinstance(self.function, InverseRoot) else SHARE
 
     def value(self, *at: Tensor) -> Tensor:
         """phi(u)."""
@@ -53,12 +48,23 @@ class Elementwise(Operation):
         """The third derivative times the three."""
         return self.function.third(at[0]).to(along[0]) * along[0] * other[0] * more[0]
 
-    def cubic(self, at: Sequence[Tensor], look: Look) -> Tensor | None:
+    def fourth(self, at: Sequence[Tensor], *along: Sequence[Tensor]) -> Tensor | None:
+        """The fourth derivative times the four."""
+        slope = self.function.fourth(at[0])
+        return None if slope is None else slope.to(along[0][0]) * along[0][0] * along[1][0] * along[2][0] * along[3][0]
+
+    def powers(self, at: Sequence[Tensor], look: Look) -> Tensor | None:
         """|R_a| <= f_a |y_a| with f from the range of y."""
-        root = (self.function.third(at[0]).abs() * look.ranges(0).y.square() / 6).sqrt()
+        y, fourth = look.ranges(0).y, self.function.fourth(at[0])
+        slope = self.function.third(at[0]).abs() * y.square() / 6
+        root = (slope if fourth is None else slope + fourth.abs() * y**3 / 24).sqrt()
         return root * look.norm(0, root, "y")
 
     def remainder(self, at: Sequence[Tensor], look: Look) -> Tensor:
-        """From |R_a| <= f_a |x_a| follows sum R_a^2 / f_a <= sum f_a x_a^2: half axes f^{1/2} |f^{1/2} x|."""
-        c, e, d = (slope.sqrt() for slope in self.function.slopes(at[0], look.ranges(0)))
-        return together(c * look.norm(0, c, "c"), e * look.norm(0, e, "e"), d * look.norm(0, d, "d"))
+        """From |R_a| <= f_a |x_a| follows sum R_a^2 / f_a <= sum f_a x_a^2: half axes f^{1/2} |f^{1/2} x|.
+
+        |e| <= |s| + |h| and |d| <= |y| + |s| + |h| leave one norm for each part.
+        """
+        c, h, e, d = self.function.slopes(at[0], look.ranges(0))
+        slopes: tuple[tuple[Tensor, Part], ...] = (c, "c"), (h + e + d, "h"), (e + d, "s"), (d, "y")
+        return together(*(slope.sqrt() * look.norm(0, slope.sqrt(), part) for slope, part in slopes))

@@ -54,36 +54,43 @@ class Softmax(Operation):
 
         return weights * (a * b * c - a * mean(b * c) - b * mean(a * c) - c * mean(a * b) - mean(a * b * c))
 
+    def fourth(self, at: Sequence[Tensor], *along: Sequence[Tensor]) -> Tensor | None:
+        """P times abcd - E abcd, minus ab E cd (six ways) and a E bcd (four), plus 2 E ab E cd (three)."""
+        weights = self.value(*at).to(along[0][0])
+        a, b, c, d = (_centred(weights, each[0]) for each in along)
+
+        def mean(x: Tensor) -> Tensor:
+            return (weights * x).sum(-1, keepdim=True)
+
+        whole = _centred(weights, a * b * c * d)
+        for p, q, r, s in ((a, b, c, d), (a, c, b, d), (a, d, b, c)):
+            left, right = mean(p * q), mean(r * s)
+            whole = whole - p * q * right - r * s * left + 2 * left * right
+        for p, rest in ((a, b * c * d), (b, a * c * d), (c, a * b * d), (d, a * b * c)):
+            whole = whole - p * mean(rest)
+        return weights * whole
+
     def row_weights(self, at: Sequence[Tensor]) -> Tensor | None:
         """Norms of rows are standard deviations under P."""
         return self.value(*at).sqrt()
 
-    def cubic(self, at: Sequence[Tensor], look: Look) -> Tensor | None:
-        """P (y^3 - 3 y E y^2 - E y^3) / 6, entry by entry and, for the last mean, by rows."""
-        weights, ranges, spread = self.value(*at), look.ranges(0).y, look.rows().y[..., None]
-        entries = (weights * (ranges.square() + 3 * spread.square()) / 6).sqrt()
-        rows = weights * _moment(weights, ranges, 4) / 6
+    def powers(self, at: Sequence[Tensor], look: Look) -> Tensor | None:
+        """P (y^3 - 3 y V - E y^3) / 6 and P (y^4 - 6 y^2 V - 4 y E y^3 + 6 V^2 - E y^4) / 24, V = E y^2.
+
+        Entry by entry and, for means without y_j, by rows.
+        """
+        weights, y, spread = self.value(*at), look.ranges(0).y, look.rows().y[..., None]
+        fourth, sixth = _moment(weights, y, 4), _moment(weights, y, 6)
+        entries = (y.square() + 3 * spread.square()) / 6 + (y**3 + 6 * y * spread.square() + 4 * fourth * spread) / 24
+        rows = weights * (fourth / 6 + (6 * spread**3 + sixth) / 24)
+        root = (weights * entries).sqrt()
         common = rows.sqrt() * look.norm(0, (weights * rows.sum(-1, keepdim=True)).sqrt(), "y")
-        return together(entries * look.norm(0, entries, "y"), common)
+        return together(root * look.norm(0, root, "y"), common)
 
     def remainder(self, at: Sequence[Tensor], look: Look) -> Tensor:
-        """At the centre: P (y c - E[y c]), the same with e, e halved, and what D^3 P has with e in one place at least.
-
-        On the segment, with x = d - E_s d, the fourth derivative P^s (x^4 - 6 x^2 V - 4 x E_s x^3 + 6 V^2 - E_s x^4),
-        where P^s <= U, V = Var_s d <= sum U d^2 and 0 <= E_s d <= sup V; E |x|^3 <= (E x^4)^{1/2} V^{1/2} and alike.
-        """
+        """Bounds by f_ij |x_ij|, and by f_ij times the root of the mean square of row i under P or U."""
         weights = self.value(*at)
         sizes, spread = look.ranges(0), Sizes(*(each[..., None] for each in look.rows()))
-        upper, growth = interval_weights(weights, sizes.d)
-        root = torch.minimum(growth.sqrt() * spread.d, _moment(upper, sizes.d, 2))  # at least (sum U d^2)^{1/2}
-        reach = torch.where(weights > 0, sizes.d + root.square(), 0.0)
-        fourth, sixth = _moment(upper, reach, 4), _moment(upper, reach, 6)
-        twice = (sizes.d.square() + spread.d.square(), 2 * sizes.d * spread.d + _moment(weights, sizes.d, 4))
-        common = (reach**3 + 6 * reach.square() + 6 * root.square()) * root + 4 * reach * fourth + sixth
-        # Bounds by f_ij |x_ij|, and by f_ij times the root of the mean square of row i under P or U.
-        centre: tuple[tuple[Tensor, Tensor, Part], ...]
-        centre = (weights * sizes.y, weights * spread.y, "c"), (
-            weights * (sizes.e + twice[0]) / 2, weights * (spread.e + twice[1]) / 2, "e")  # fmt: skip
 
         def by_entries(f: Tensor, part: Part) -> Tensor:
             return f.sqrt() * look.norm(0, f.sqrt(), part)
@@ -91,8 +98,45 @@ class Softmax(Operation):
         def by_rows(f: Tensor, part: Part, mean: Tensor) -> Tensor:
             return f.sqrt() * look.norm(0, (mean * f.sum(-1, keepdim=True)).sqrt(), part)
 
-        axes = [each for f, g, part in centre for each in (by_entries(f, part), by_rows(g, part, weights))]
-        return together(*axes, by_entries(upper * reach**3 / 24, "d"), by_rows(upper * common / 24, "d", upper))
+        axes = [
+            axis
+            for part, entries, rows in _centre(weights, sizes, spread)
+            for axis in (by_entries(weights * entries, part), by_rows(weights * rows, part, weights))
+        ]
+        upper, entries, rows = _segment(weights, sizes, spread)
+        return together(*axes, by_entries(upper * entries, "d"), by_rows(upper * rows, "d", upper))
+
+
+def _centre(weights: Tensor, sizes: Sizes, spread: Sizes) -> list[tuple[Part, Tensor, Tensor]]:
+    """By part x of the deviation, factors of |x_ij| and of the deviation of row i of x under P, both to be times P.
+
+    D^2 P[y, c]; D^2 P[s + h / 2, h] and D^3 P[y, y, h] / 2; D^3 P with (d, e, e) / 2 and D^4 P with (d, d, d, e) / 6,
+    which are at least what those derivatives have with e twice, or once.
+    """
+    y, h, e, d = sizes.y, sizes.h, sizes.e, sizes.d
+    fourth, sixth = _moment(weights, d, 4), _moment(weights, d, 6)
+    mixed = (weights * (d * e).square()).sum(-1, keepdim=True).sqrt()
+    on_h = sizes.s + h / 2 + (y.square() + spread.y.square()) / 2
+    rows_h = spread.s + spread.h / 2 + y * spread.y + _moment(weights, y, 4) / 2
+    on_e = (d * e + spread.d * spread.e) / 2 + (d**3 + 3 * d * spread.d.square() + fourth * spread.d) / 6
+    rows_e = (d * spread.e + e * spread.d + mixed) / 2
+    rows_e = rows_e + (3 * d.square() * spread.d + 3 * d * fourth + 6 * spread.d**3 + sixth) / 6
+    return [("c", y, spread.y.expand_as(y)), ("h", on_h, rows_h), ("e", on_e, rows_e)]
+
+
+def _segment(weights: Tensor, sizes: Sizes, spread: Sizes) -> tuple[Tensor, Tensor, Tensor]:
+    """U, and factors of |d_ij| and of (sum_j U d_ij^2)^{1/2} that bound the fifth derivative over 120, U left out.
+
+    With x = d - E_s d it is P^s (x^5 - 10 x^3 V - 10 x^2 M_3 + 30 x V^2 - 5 x M_4 + 20 V M_3 - M_5), where P^s <= U,
+    V = Var_s d <= sum U d^2, 0 <= E_s d <= sup V, and M_k = E_s x^k has |M_k| <= (E_s x^{2k - 2})^{1/2} V^{1/2}.
+    """
+    upper, growth = interval_weights(weights, sizes.d)
+    root = torch.minimum(growth.sqrt() * spread.d, _moment(upper, sizes.d, 2))  # at least (sum U d^2)^{1/2}
+    reach = torch.where(weights > 0, sizes.d + root.square(), 0.0)
+    fourth, sixth, eighth = (_moment(upper, reach, power) for power in (4, 6, 8))
+    rows = (reach**4 + 10 * reach**3 + 30 * reach * root.square()) * root + 10 * reach.square() * fourth
+    rows = rows + 5 * reach * sixth + 20 * root.square() * fourth + eighth
+    return upper, reach**4 / 120, rows / 120
 
 
 def _moment(weights: Tensor, sizes: Tensor, power: int) -> Tensor:

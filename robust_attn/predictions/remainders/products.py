@@ -1,4 +1,4 @@
-"""Products of two deviations: what is left is y c' + c y' + e e', exactly."""
+"""Products of two deviations: what is left is y c' + c y' + s h' + h e', exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from robust_attn.predictions.look import Look, Part
 from robust_attn.predictions.remainders.ellipsoids import lifted, together
-from robust_attn.predictions.tape import SHARE, SMALL_SHARE, Operation
+from robust_attn.predictions.tape import Operation
 
 
 class Bilinear(Operation):
@@ -42,7 +42,7 @@ class Bilinear(Operation):
         return self.product(along[0], other[1]) + self.product(other[0], along[1])
 
 
-PARTS: tuple[tuple[Part, Part], ...] = (("y", "c"), ("c", "y"), ("e", "e"))
+PARTS: tuple[tuple[Part, Part], ...] = (("y", "c"), ("c", "y"), ("s", "h"), ("h", "e"))
 """Which part of the first factor meets which of the second."""
 
 
@@ -102,11 +102,6 @@ class Mix(Bilinear):
 class Scale(Bilinear):
     """x_ic t_i: rows of x times one number each."""
 
-    @property
-    def share(self) -> float:
-        """Half of the usual."""
-        return SHARE / 2
-
     def product(self, p: Tensor, q: Tensor) -> Tensor:
         """x t."""
         return p * q
@@ -150,11 +145,6 @@ class MeanSquare(Operation):
 
     epsilon: float
 
-    @property
-    def share(self) -> float:
-        """Little."""
-        return SMALL_SHARE
-
     def value(self, *at: Tensor) -> Tensor:
         """Mean of squares, plus epsilon."""
         return at[0].square().mean(-1, keepdim=True) + self.epsilon
@@ -175,7 +165,7 @@ class MeanSquare(Operation):
         return 2 * (along[0] * other[0]).mean(-1, keepdim=True)
 
     def remainder(self, at: Sequence[Tensor], look: Look) -> Tensor:
-        """R_i = (2 <y, c> + <e, e>)_i / width, and sum_i (<p, q>_i / (a_i b_i))^2 <= |p / a|^2 |q / b|^2."""
+        """R_i = (2 <y, c> + 2 <s, h> + <h, h>)_i / width, and sum_i (<p, q>_i / (a_i b_i))^2 <= |p / a|^2 |q / b|^2."""
         sizes, width = look.shape(0), at[0].shape[-1]
 
         def pair(first: Part, second: Part, times: int) -> Tensor:
@@ -184,4 +174,4 @@ class MeanSquare(Operation):
             size = look.norm(0, 1 / a, first) * look.norm(0, 1 / b, second)
             return times * size * a * b / width
 
-        return together(pair("y", "c", 2), pair("e", "e", 1))
+        return together(pair("y", "c", 2), pair("s", "h", 2), pair("h", "h", 1))

@@ -21,7 +21,8 @@ SHAPES = {
     Gate: [(N, WIDTH), (N, WIDTH)],
     MeanSquare: [(N, WIDTH)],
 }
-SIZES = [(0.3, 0.05, 0.1), (0.1, 0.1, 0.0), (0.02, 0.3, 0.3), (1.0, 0.01, 0.01)]
+SIZES = [(0.3, 0.1, 0.05, 0.1), (0.1, 0.0, 0.1, 0.0), (0.02, 0.3, 0.3, 0.3), (1.0, 0.1, 0.01, 0.01)]
+"""Of y, s, c and the rest of h."""
 SEEDS = at_first(range(3), 1)
 
 
@@ -49,7 +50,7 @@ def test_scalar_functions(function, sizes, seed):
     assert largest_excess(Elementwise(function), at, deviations, ExactLook(deviations), seed) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("sizes", [(0.1, 0.02, 0.02), (0.02, 0.1, 0.1), (0.2, 0.0, 0.0)])
+@pytest.mark.parametrize("sizes", [(0.1, 0.05, 0.02, 0.02), (0.02, 0.05, 0.1, 0.1), (0.2, 0.0, 0.0, 0.0)])
 def test_inverse_root(sizes):
     for seed in range(4):
         at = [values([(N, 1)], seed)[0].square() + 1.5]
@@ -72,24 +73,72 @@ def test_softmax(sizes, sharpness, causal, seed):
     assert largest_excess(operation, at, deviations, look, seed) <= 1 + 1e-9
 
 
+KINDS = {"gelu": Gelu(), "tanh": Tanh(), "silu": Silu(), "inverse root": InverseRoot()}
+
+
+def largest_power(kind, seed, size, power) -> float:
+    """The largest |D^3 f[y, y, y] / 6 + D^4 f[y, y, y, y] / 24| over its half axes, one of the two alone if asked."""
+    raw = 2 * values([(HEADS, N, N)], seed)[0]
+    operation = Elementwise(KINDS[kind]) if kind in KINDS else Softmax()
+    centre = CentreLogits(torch.softmax(raw, -1))
+    at = [raw.abs() + 1 if kind == "inverse root" else centre.value(raw)]
+    deviations = Deviations.random([(HEADS, N, N)], (size, 0.0, 0.0, 0.0), seed, projections=[centre.linear])
+    axes = operation.powers(at, ExactLook(deviations, torch.softmax(raw, -1).sqrt()))
+    g, largest = generator(seed), 0.0
+    for _ in range(200):
+        y = [
+            each[None]
+            for each in deviations.at(torch.randn(4, deviations.columns, generator=g, dtype=torch.float64))[0]
+        ]
+        quartic = operation.fourth(at, y, y, y, y)
+        terms = {3: operation.third(at, y, y, y) / 6, 4: torch.zeros(()) if quartic is None else quartic / 24}
+        total = sum(terms.values()) if power is None else terms[power]
+        largest = max(largest, float((total[0] / axes).norm()))
+    return largest
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "softmax"])
+def test_powers(kind):
+    """The third and fourth powers of the first order: what a certificate that does not follow products must add."""
+    for seed in range(4):
+        assert 0.005 < largest_power(kind, seed, 0.5, None) <= 1 + 1e-9
+
+
+def test_one_third_power_by_hand():
+    """One entry, |y| <= 0.3 at u = 1.2: exactly third(u) 0.3^3 / 6 + fourth(u) 0.3^4 / 24 in absolute values."""
+    column, u = torch.ones(1, 1, 1, dtype=torch.float64), torch.full((1, 1), 1.2, dtype=torch.float64)
+    deviations = Deviations([0.3 * column], [0 * column], [0 * column], [0 * column], 1)
+    expected = Gelu().third(u).abs() * 0.3**3 / 6 + Gelu().fourth(u).abs() * 0.3**4 / 24
+    torch.testing.assert_close(Elementwise(Gelu()).powers([u], ExactLook(deviations)), expected)
+
+
 @pytest.mark.parametrize("kind", ["gelu", "tanh", "inverse root", "softmax"])
-def test_cubic_terms(kind):
-    """D^3 f[y, y, y] / 6 is in its ellipsoid: what a certificate that does not follow products must add."""
-    for seed in range(6):
-        raw = 2 * values([(HEADS, N, N)], seed)[0]
-        functions = {"gelu": Gelu(), "tanh": Tanh(), "inverse root": InverseRoot()}
-        operation = Elementwise(functions[kind]) if kind in functions else Softmax()
-        centre = CentreLogits(torch.softmax(raw, -1))
-        at = [raw.abs() + 1 if kind == "inverse root" else centre.value(raw)]
-        deviations = Deviations.random([(HEADS, N, N)], (0.5, 0.0, 0.0), seed, projections=[centre.linear])
-        axes = operation.cubic(at, ExactLook(deviations, torch.softmax(raw, -1).sqrt()))
-        g = generator(seed)
-        sizes = []
-        for _ in range(200):
-            y, _, _ = deviations.at(torch.randn(3, deviations.columns, generator=g, dtype=torch.float64))
-            y = [each[None] for each in y]
-            sizes.append(float((operation.third(at, y, y, y)[0] / 6 / axes).norm()))
-        assert 0.005 < max(sizes) <= 1 + 1e-9
+def test_fourth_derivatives_in_four_directions(kind):
+    operation = Elementwise(KINDS[kind]) if kind in KINDS else Softmax()
+    raw, *along = (each[0] for each in (values([(HEADS, N, N)], seed) for seed in range(5)))
+    at = raw.abs() + 1 if kind == "inverse root" else raw
+
+    def derivative(function, direction):
+        return lambda x: torch.func.jvp(function, (x,), (direction,))[1]
+
+    function = operation.value
+    for direction in along:
+        function = derivative(function, direction)
+    found = operation.fourth([at], *([each[None]] for each in along))[0]
+    torch.testing.assert_close(found, function(at), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("function", [Gelu(), Tanh(), InverseRoot()], ids=lambda f: type(f).__name__)
+def test_the_fifth_derivative_stays_below_its_bound_on_every_interval(function):
+    grid = torch.linspace(0.3, 9, 4001, dtype=torch.float64)
+    grid = (
+        grid if isinstance(function, InverseRoot) else torch.cat([-grid.flip(0), torch.linspace(-0.3, 0.3, 301), grid])
+    )
+    fifth = torch.func.jvp(function.fourth, (grid,), (torch.ones_like(grid),))[1].abs()
+    for reach in (0.0, 0.05, 0.25):
+        for centre in grid[::40]:
+            near = (grid - centre).abs() <= reach
+            assert float(fifth[near].max()) <= float(function.fifth_upper(centre, torch.as_tensor(reach))) * (1 + 1e-9)
 
 
 def test_interval_weights_hold_on_the_box():
@@ -119,11 +168,11 @@ def test_a_sum_of_ellipsoids_is_inside():
 
 
 def test_one_product_by_hand():
-    """One entry, y = 0.3, c = 0.1, rest 0.2: y c + c y + e e = 0.03 + 0.03 + 0.09, and the axes add up to that."""
+    """One entry, y = 0.3, s = 0.5, c = 0.1, h = 0.3: y c + c y + s h + h e = 0.03 + 0.03 + 0.15 + 0.24."""
     column = torch.ones(1, 1, 1, dtype=torch.float64)
-    deviations = Deviations([0.3 * column] * 2, [0.1 * column] * 2, [0.2 * column] * 2, 1)
+    deviations = Deviations([0.3 * column] * 2, [0.5 * column] * 2, [0.1 * column] * 2, [0.2 * column] * 2, 1)
     axes = Gate().remainder([column[..., 0]] * 2, ExactLook(deviations))
-    assert float(axes) == pytest.approx(0.15)
+    assert float(axes) == pytest.approx(0.45)
 
 
 def test_lifted_sizes_can_be_divided_by():
