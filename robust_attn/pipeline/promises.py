@@ -35,7 +35,7 @@ NOT_CONFIRMED = "no radius could be confirmed: more samples may help (task.sketc
 
 @dataclass(frozen=True)
 class PromiseOptions:
-    """Which radii are computed, from how many Gaussian samples (None: by the model's size); smoothing where it is given."""
+    """Which radii are computed, from how many Gaussian samples (None: by the model's size); smoothing where given."""
 
     which: tuple[str, ...] = ()
     samples: int | None = None

@@ -38,19 +38,13 @@ NO_PROMISE = frozenset(
         *("WorstCaseSearch", "Certificate", "CertifiedRadius", "UserError", "Verdict"),
         *("AttackResult", "AttentionModel", "Bound", "LipschitzEstimate", "Masses", "Observation", "TokenRadius"),
         *("as_linear_operator", "load_model", "load_runs", "pair_norms", "run_figures", "run_rows", "svds"),
-        *(
-            "token_motion",
-            "wrap",
-            "from_multihead_attention",
-            "Window",
-            "RotaryTable",
-            "PositionBias",
-            "Sinks",
-            "HeadNorm",
-        ),
+        *("token_motion", "wrap", "from_multihead_attention", "Window", "RotaryTable", "PositionBias", "Sinks"),
+        *("HeadNorm", "flip_radius", "FlipRadius", "CertifiedPrediction"),
     }
 )
 """The other public names: what is certified, what attacks it, what the results are called, models and files."""
+WHOLE_MODELS = frozenset({"certified_prediction"})
+"""These have a campaign of their own, over random whole models: `python -m benchmarks.prediction_soundness`."""
 TRIES = 150
 """Cases tried at most on the way to a smaller one."""
 PLAIN = (

@@ -160,7 +160,9 @@ def _in_short(predictions: Sequence[PredictionRecord]) -> str:
         below = f"no motion of tokens up to {at_least(min(proved))} flips {share(len(proved), total, 'prediction')}"
     else:
         below = "nothing"
-    return f"Proved: {below}; Found: {_found(predictions)}{'; Between: unknown' if proved else ''}."
+    between = "; Between: unknown" if proved else ""
+    norm = f" Radii: {words.norm_words(predictions[0].budget)}." if proved or smallest_radii(predictions, flips) else ""
+    return f"Proved: {below}; Found: {_found(predictions)}{between}.{norm}"
 
 
 def _found(predictions: Sequence[PredictionRecord]) -> str:

@@ -15,7 +15,6 @@ from tests.cases import (
     ADDED_CASES,
     Case,
     generator,
-    one_sample,
     random_layer,
     random_measure,
     scalar_layer,
@@ -128,7 +127,7 @@ def test_no_attack_exceeds_a_certificate(case):
 def test_slivers_stay_within_the_certificate_for_measures(case):
     layer, measure = made(case)
     budget = ra.Wasserstein(0.05, support=2 * float(measure.radius))
-    certificate = ra.certify_measures(layer, one_sample(measure), budget)[0]
+    certificate = ra.certify_measures(layer, measure, budget)
     for attack in (ra.MassSplit(copies=2, steps=12), ra.MassSplit(steps=6, masses=ra.Masses.SLIVER)):
         found = attack(layer, measure, budget, generator=generator(1))
         assert 0 < float(found.observation.output_change) <= float(certificate.output_change)

@@ -11,6 +11,7 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import evaluation_error
 from robust_attn.models import load_model
 from robust_attn.models.hooks import watch
+from robust_attn.models.reading import body_of
 from robust_attn.models.selfcheck import TOLERANCES, relative_differences
 
 ARCHITECTURES = ["bert", "roberta", "distilbert", "gpt2", "llama", "vit", "toy"]
@@ -125,7 +126,7 @@ FEEDING_LAYER_1 = {
 def test_the_radius_is_that_of_the_norm_which_feeds_the_layer(name, small_sizes):
     model = load_model(name, "random", sizes=small_sizes[name])
     before = [model.layer(index).input_radius for index in range(3)]
-    model.module.get_submodule(FEEDING_LAYER_1[name]).weight.mul_(100)
+    body_of(model.module).get_submodule(FEEDING_LAYER_1[name]).weight.mul_(100)
     after = [layer.weights.input_radius for layer in rebuilt_layers(model)]
     assert after[1] > 50 * before[1]
     assert (after[0], after[2]) == (before[0], before[2])

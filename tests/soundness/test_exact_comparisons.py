@@ -15,6 +15,7 @@ from benchmarks.exact_comparisons import COMPARISONS, Comparison, Subject, Tally
 from benchmarks.exact_draws import FUNCTIONS, Case, drawn, known
 from robust_attn.budget import PerToken, Wasserstein
 from robust_attn.certificates.layer import certify
+from robust_attn.soundness.check import WHOLE_MODELS
 from robust_attn.soundness.exact import Judge
 from robust_attn.soundness.reference import Reference
 from tests.cases import CASES, generator, random_layer, random_measure, scalar_layer, scalar_measure
@@ -102,7 +103,7 @@ def test_every_function_is_drawn_and_draws_repeat():
 def test_every_public_function_with_a_certificate_is_compared():
     """`head_lipschitz` is `local_lipschitz` of every head alone; the campaign attacks it as well."""
     promising = {name for name in robust_attn.__all__ if name.startswith("certif") or name.endswith("_lipschitz")}
-    assert promising == {function.split()[0] for function in FUNCTIONS} | {"head_lipschitz"}
+    assert promising == {function.split()[0] for function in FUNCTIONS} | {"head_lipschitz"} | WHOLE_MODELS
 
 
 def test_what_is_unknown_is_counted_and_not_compared():

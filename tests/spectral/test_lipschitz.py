@@ -29,7 +29,15 @@ class TestQueryPart(JacobianLaws):
         def function(points):
             q = project(layer, measure.with_points(points)).q
             logits = layer.scale * q @ fixed.k.transpose(-1, -2) + _log_weights(layer, measure)
-            return merge_heads(layer, logits.softmax(-1) @ fixed.v)
+            values = fixed.v
+            if layer.position_bias is not None:
+                logits = logits + layer.position_bias.between(measure.positions)
+            if layer.sinks is not None:
+                sink = layer.sinks.log_weight(measure)[..., None, None].expand(*logits.shape[:-1], 1)
+                logits = torch.cat((logits, sink), dim=-1)
+                constant = layer.sinks.value[:, None].expand(*values.shape[:-2], 1, values.shape[-1])
+                values = torch.cat((values, constant), dim=-2)
+            return merge_heads(layer, logits.softmax(-1) @ values)
 
         return QueryPart(operator), function, measure.points
 

@@ -43,7 +43,7 @@ def test_a_vit_under_pgd(tmp_path):
     assert outcome.status is ExitStatus.OK
     assert [record["layer"] for record in records] == [None, 0, 3]
     assert {record["attack"] for record in records} == {"PGD"}
-    assert "per_token" in shown
+    assert "largest over the tokens" in shown
 
 
 def test_repeated_tokens(tmp_path):
