@@ -18,6 +18,7 @@ from robust_attn.work import Work
 from tests.cases import CASES, Case, generator, random_layer, random_measure, windowed
 from tests.composed import composed
 from tests.pretend_device import ELSEWHERE, MixedDevicesError, brought_back, elsewhere, pretending
+from tests.selection import at_first
 
 BUDGETS = (ra.Wasserstein(0.1), ra.Frobenius(0.1), ra.PerToken(0.1))
 
@@ -80,6 +81,7 @@ def test_certificates(case: Case, budget: Budget) -> None:
         assert one.output_change == pytest.approx(other.output_change, rel=1e-9, nan_ok=True), one.name
 
 
+@pytest.mark.slow
 def test_certificates_of_any_measure() -> None:
     layer, measure = pair(Case())
     budget, sample = ra.Wasserstein(0.1, support=6.0), measure.sample(0)
@@ -91,13 +93,17 @@ def test_certificates_of_any_measure() -> None:
 ATTACKS = {
     "move": ra.Move(steps=3, restarts=1),
     "mass_split": ra.MassSplit(copies=2, steps=3, restarts=1),
-    "sliver": ra.MassSplit(masses=ra.Masses.SLIVER, steps=3, restarts=1),
     "linear": ra.Linear(),
     "random": ra.RandomMove(trials=3),
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+SLIVER = ra.MassSplit(masses=ra.Masses.SLIVER, steps=3, restarts=1)
+
+
+@pytest.mark.parametrize(
+    "attack", [*ATTACKS.values(), pytest.param(SLIVER, marks=pytest.mark.slow)], ids=[*ATTACKS, "sliver"]
+)
 @pytest.mark.parametrize("case", [CASES[0], CASES[5]], ids=str)
 def test_attacks(attack: Attack, case: Case) -> None:
     layer, measure = pair(case)
@@ -138,7 +144,10 @@ def flattened(value: object, name: str = "") -> dict[str, object]:
     return {path: leaf for key, each in inner for path, leaf in flattened(each, f"{name}.{key}").items()}
 
 
-@pytest.mark.parametrize("overrides", [["data=gaussian"], ["attack=mass_split"], ["task=certify"]], ids=" ".join)
+RUNS = at_first((["data=gaussian"], ["attack=mass_split"], ["task=certify"]), 1)
+
+
+@pytest.mark.parametrize("overrides", RUNS, ids=" ".join)
 def test_whole_runs(overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     here = records(*overrides)
     monkeypatch.setattr("robust_attn.models.load.device_named", lambda _: ELSEWHERE)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from robust_attn.attention.mask import Mask
@@ -49,6 +50,7 @@ def test_offset_is_the_bias_of_values_through_the_output_plus_the_bias_of_the_ou
     torch.testing.assert_close(adapter_for("bert").taken_out(model.module).attached[1].weights.offset, expected)
 
 
+@pytest.mark.slow
 def test_the_base_model_has_the_published_sizes():
     model = load_model("bert", "random", dtype=torch.float32)
     layer = model.layer(11)

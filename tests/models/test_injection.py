@@ -47,6 +47,7 @@ def test_it_tells_an_injection_from_a_question(model):
     assert logits.argmax(-1).tolist() == [1, 0]
 
 
+@pytest.mark.slow
 def test_logits_are_those_of_the_onnx_graph(model, tmp_path):
     import onnx
     from onnx.reference import ReferenceEvaluator

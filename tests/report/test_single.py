@@ -86,6 +86,7 @@ def test_nothing_is_fetched(tmp_path, records):
     assert "@import" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [30, pytest.param(500, marks=pytest.mark.slow)])
 def test_many_records_stay_small_and_say_what_is_left_out(tmp_path, samples):
     records = [moved([0.01 * n] * 32, layer, n) for layer in range(20) for n in range(samples)]

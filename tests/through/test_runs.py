@@ -10,6 +10,7 @@ from robust_attn.types import ExitStatus, UserError
 from tests.composed import composed, run
 
 
+@pytest.mark.slow
 def test_the_real_detector_is_flipped_by_moving_its_embeddings(tmp_path):
     outcome, records, summary, shown = run(
         tmp_path / "run", "task=through_model", "model=injection", "samples=1", "tokens=8", "layers=[0,5]",

@@ -90,6 +90,7 @@ def test_a_sweep_into_the_same_folder_does_only_what_is_missing(tmp_path, monkey
     assert f"{len(find_runs(tmp_path / 'here'))} runs compared" in (tmp_path / "here" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_names_that_do_not_tell_jobs_apart_mix_nothing(tmp_path, monkeypatch, capsys):
     """The second job is refused the folder of the first, and finds it finished only when it is the same job."""
 
