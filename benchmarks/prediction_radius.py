@@ -116,7 +116,9 @@ def main() -> None:
     rows = []
     cases = digits(options.digits) if options.digits else texts(options.texts, options.tokens)
     perturb: int | Literal["all"] = "all" if options.word is None else options.word
-    effort = Effort(samples=options.samples, start=3e-2 if options.digits or options.word is not None else 3e-3)
+    effort = Effort(
+        samples=options.samples, start=3e-2 if options.digits else 8e-3 if options.word is not None else 4.5e-3
+    )
     for network, points in islice(cases, options.skip, None):
         begin = time.process_time()
         found = certified_prediction(network, points, perturb=perturb, seed=options.seed, effort=effort)

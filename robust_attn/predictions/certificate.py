@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from robust_attn.predictions.influence import Influence
-from robust_attn.predictions.plan import Margins, Plan
+from robust_attn.predictions.plan import SLACK, Kind, Margins, Plan
 from robust_attn.predictions.sketch import BasisDraws, Draws, GaussianDraws
 from robust_attn.predictions.steps import Network
 from robust_attn.predictions.tape import Tape
@@ -23,16 +23,18 @@ from robust_attn.types import UserError
 
 RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-6, 1e-9
 """What is taken off every margin for rounding: relative to the largest logit, and at least."""
-ATTEMPTS = 4
+RESERVES = (1.08, 1.5, 2.5, 2.5)
+"""After each attempt: what slack gets beyond the ratio that it failed by, if it did."""
+ATTEMPTS = len(RESERVES)
 """How many plans may be put to the test; the probability of failure is shared between them."""
-SLACK = 1.12
-"""How much larger planned norms are than guessed ones, at the first attempt."""
 LARGEST_BASIS = 4_000_000
 """Entries of the largest list of tangents that a deterministic certificate may need."""
 
 
 ENTRIES = 1.2e8
 """Entries that one list of samples may have over all nodes."""
+
+Slack = Mapping[Kind, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ class Effort:
 
     samples: int | None = None
     planning: int = 48
-    accuracy: float = 0.08
+    accuracy: float = 0.06
     start: float = 3e-3
     largest: float = 1.0
 
@@ -144,10 +146,10 @@ class _Chance:
     def __init__(self, tape: Tape, probability: float, effort: Effort, seed: int | None, deterministic: bool) -> None:
         self.deterministic, self.effort, self.seed, self._tape = deterministic, effort, seed, tape
         self.probability = 0.0 if deterministic else probability
-        # Inequalities: ranges and rows of up to six streams at both ends of every curved operation, norms being fewer
+        # Inequalities: ranges and rows of up to seven streams at both ends of every curved operation, norms being fewer
         # than a hundred per operation; in the first sketch and in every attempt.
         curved = sum(node.is_curved for node in tape.nodes)
-        per_walk = 6 * tape.functionals + 100 * curved + 10 * tape.logits.numel()
+        per_walk = 7 * tape.functionals + 100 * curved + 10 * tape.logits.numel()
         self._each = probability / (per_walk * (1 + ATTEMPTS))
         self._generator = np.random.default_rng(seed)
 
@@ -176,49 +178,51 @@ class _Search:
         draws = self.chance.draws(self.free)
         sketch = FirstSketch.of(self.tape, started(draws, self.free), draws, self.rivals.margins, keep=keep)
         self.influence = Influence.of(self.tape, sketch)
-        radius, slack = self._planned_radius(sketch), SLACK
-        for _ in range(ATTEMPTS):
-            plan, radius = self._good_plan(sketch, radius, slack)
+        plan = self._largest_plan(sketch)
+        for attempt in range(ATTEMPTS):
             if plan is None:
                 return None
             draws = self.chance.draws(self.free)
             margins = confirmed(self.tape, sketch, plan, draws, self.rivals.margins, start=started(draws, self.free))
             if margins.worst <= 1 and plan.is_finite and self._safe(margins):
                 return plan, margins
-            radius, slack = 0.95 * radius, slack * min(max(margins.worst, 1.0), 1.5) * 1.03
+            less = 0.99 if margins.worst > 1 else 0.9
+            plan = self._good_plan(sketch, less * plan.radius, _raised(plan.slack, margins.ratios, RESERVES[attempt]))
         return None
 
-    def _good_plan(self, sketch: FirstSketch, radius: float, slack: float) -> tuple[Plan | None, float]:
+    def _good_plan(self, sketch: FirstSketch, radius: float, slack: Slack) -> Plan | None:
         """The plan at this radius, or at the next smaller one where there is hope."""
-        for _ in range(20):
-            plan, margins = self._plan(sketch, radius, slack)
-            if plan.is_finite and self._safe(margins):
-                return plan, radius
-            radius *= 0.95
-        return None, radius
+        plans = (self._plan(sketch, radius * 0.97**turn, slack) for turn in range(30))
+        return next((plan for plan in plans if plan is not None), None)
 
-    def _plan(self, sketch: FirstSketch, radius: float, slack: float = SLACK) -> tuple[Plan, Margins]:
-        plan = Plan(radius, not self.chance.deterministic, slack)
-        draws = self.chance.draws(self.free, planning=True)
-        return planned(self.tape, sketch, plan, draws, self.rivals.margins, influence=self.influence)
+    def _plan(self, sketch: FirstSketch, radius: float, slack: Slack = SLACK) -> Plan | None:
+        """A plan that leaves every margin positive, if there is one."""
+        draws, empty = self.chance.draws(self.free, planning=True), Plan(radius, not self.chance.deterministic, slack)
+        plan, margins = planned(self.tape, sketch, empty, draws, self.rivals.margins, influence=self.influence)
+        return plan if plan.is_finite and self._safe(margins) else None
 
-    def _planned_radius(self, sketch: FirstSketch) -> float:
+    def _largest_plan(self, sketch: FirstSketch) -> Plan | None:
         """Leaps and bisection of the logarithm with plans alone."""
-        effort = self.chance.effort
+        effort, found = self.chance.effort, None
         good, bad, radius = 0.0, math.inf, effort.start
         while bad > good * (1 + effort.accuracy) and 1e-12 < radius <= effort.largest:
-            plan, margins = self._plan(sketch, radius)
-            if plan.is_finite and self._safe(margins):
-                good = radius
+            plan = self._plan(sketch, radius)
+            if plan is not None:
+                good, found = radius, plan
             else:
                 bad = radius
             radius = 2 * good if bad == math.inf else bad / 4 if good == 0 else math.sqrt(good * bad)
-        return good
+        return found
 
     def _safe(self, margins: Margins) -> bool:
         clean = self.rivals.margins(self.tape.logits)
         rounding = RELATIVE_ROUNDING * float(self.tape.logits.abs().max()) + ABSOLUTE_ROUNDING
         return bool((clean - margins.total > rounding).all())
+
+
+def _raised(slack: Slack, ratios: Slack, reserve: float) -> Slack:
+    """More for the kinds that failed, or nearly: by what they failed by and a reserve."""
+    return {kind: each * min(max(reserve * ratios[kind], 1.0), 2.5) for kind, each in slack.items()}
 
 
 def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Rivals) -> dict[str, float]:

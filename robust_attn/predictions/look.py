@@ -7,19 +7,20 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-Part = Literal["y", "s", "h", "e", "c", "d"]
+Part = Literal["y", "s", "h", "e", "k", "c", "d"]
 
 
 class Sizes(NamedTuple):
-    """Upper values of one seminorm of a deviation d = y + s + h: first and second order, the rest, and a part c of it.
+    """Upper values of one seminorm of a deviation d = y + s + h: two orders, the rest, a part k of it, a part c of k.
 
-    Products of y with h - c, of s with s and of y, y with s are followed along the tape; a remainder bound has to cover
-    those of y with c, of s and h with h, and so on (`Operation.remainder`).
+    Products of y with h - c, of s with s and h - k and of y, y with s and h - k are followed along the tape; a bound on
+    the remainder has to cover those of y with c, of s with k, of h with h, and so on (`Operation.remainder`).
     """
 
     y: Tensor
     s: Tensor
     h: Tensor
+    k: Tensor
     c: Tensor
 
     @property

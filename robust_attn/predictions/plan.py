@@ -8,23 +8,35 @@ plan, must show that every size holds. By induction along the tape the deviation
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+from robust_attn.predictions.look import Part
+
+Kind = Part | Literal["z", "w", "v"]
+"""Of planned sizes: norms by part, ranges of what remainders cause alone and in products with one and two orders."""
+SLACK: Mapping[Kind, float] = {
+    "y": 1.2, "s": 1.13, "h": 1.12, "e": 1.08, "k": 1.24, "c": 1.24, "d": 1.05, "z": 1.72, "w": 1.72, "v": 1.85
+}  # fmt: skip
+"""How much larger planned sizes are than guessed ones: there are many ranges, and all must be confirmed."""
 
 
 @dataclass(eq=False)
 class Plan:
     """Sizes in the order in which they are asked for; half axes and their shares in sums of ellipsoids, by node.
 
-    `slack`: how much larger planned norms are than guessed ones. `follow`: whether the third order and products of the
+    `slack`: how much larger planned sizes are than guessed ones. `follow`: whether the third order and products of the
     first order with what remainders caused are followed along the tape, or left to the remainders.
     """
 
     radius: float
     follow: bool
-    slack: float = 1.0
+    slack: Mapping[Kind, float] = field(default_factory=lambda: SLACK)
     sizes: list[Tensor] = field(default_factory=list)
     axes: dict[int, Tensor] = field(default_factory=dict)
     masses: dict[int, float] = field(default_factory=dict)
@@ -37,11 +49,19 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """Sizes of the margins' deviations: by order, and of what remainders cause; and how well a plan was confirmed."""
+    """Sizes of the margins' deviations: by order, and of what remainders cause; and how well a plan was confirmed.
+
+    `ratios`: by kind, the largest ratio of a fresh size to the planned one; empty where nothing was compared.
+    """
 
     orders: tuple[Tensor, ...]
     rest: Tensor
-    worst: float
+    ratios: Mapping[Kind, float]
+
+    @property
+    def worst(self) -> float:
+        """The plan holds if this is at most 1."""
+        return max(self.ratios.values(), default=math.inf)
 
     @property
     def total(self) -> Tensor:

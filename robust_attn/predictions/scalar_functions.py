@@ -15,9 +15,10 @@ from robust_attn.predictions.look import Sizes
 
 
 class Slopes(NamedTuple):
-    """A remainder's bound in terms of |c|, |h|, |e| and |d|, entry by entry."""
+    """A remainder's bound in terms of |c|, |k|, |h|, |e| and |d|, entry by entry."""
 
     on_c: Tensor
+    on_k: Tensor
     on_h: Tensor
     on_e: Tensor
     on_d: Tensor
@@ -60,18 +61,18 @@ class ScalarFunction(ABC):
     def slopes(self, u: Tensor, sizes: Sizes) -> Slopes:
         """Bounds of phi(u + d) - phi - phi' d minus what is followed, by slopes, with d = y + e and e = s + h.
 
-        d^2 / 2 = y^2 / 2 + y (e - c) + s^2 / 2 + y c + (s + h / 2) h,
-        d^3 / 6 = y^3 / 6 + y^2 s / 2 + y^2 h / 2 + (y e / 2 + e^2 / 6) e,
+        d^2 / 2 = y^2 / 2 + y (e - c) + s^2 / 2 + s (h - k) + y c + s k + h^2 / 2,
+        d^3 / 6 = y^3 / 6 + y^2 (s + h - k) / 2 + y^2 k / 2 + (y e / 2 + e^2 / 6) e,
         d^4 / 24 = y^4 / 24 + (4 y^3 + 6 y^2 e + 4 y e^2 + e^3) e / 24; what is left is Taylor's remainder.
         """
         bend, twice, thrice = self.second(u).abs(), self.third(u).abs(), self.fourth(u)
         y, e, d = sizes.y, sizes.e, sizes.d
-        on_h = bend * (sizes.s + sizes.h / 2) + twice * y.square() / 2
+        on_k, on_h = bend * sizes.s + twice * y.square() / 2, bend * sizes.h / 2
         on_e = twice * (y * e / 2 + e.square() / 6)
         if thrice is None:
-            return Slopes(bend * y, on_h, on_e, self.fourth_upper(u, d) * d**3 / 24)
+            return Slopes(bend * y, on_k, on_h, on_e, self.fourth_upper(u, d) * d**3 / 24)
         on_e = on_e + thrice.abs() * (4 * y**3 + 6 * y.square() * e + 4 * y * e.square() + e**3) / 24
-        return Slopes(bend * y, on_h, on_e, self.fifth_upper(u, d) * d**4 / 120)
+        return Slopes(bend * y, on_k, on_h, on_e, self.fifth_upper(u, d) * d**4 / 120)
 
 
 @dataclass(frozen=True)
@@ -300,7 +301,7 @@ class Relu(ScalarFunction):
         """|d| - |u| <= (1 - |u| / reach) |d| for |d| <= reach; at u = 0 the derivative is taken as 0."""
         share = (1 - u.abs() / sizes.d).clamp(min=0)
         zero = torch.zeros_like(u)
-        return Slopes(zero, zero, zero, torch.where(sizes.d > u.abs(), share, zero))
+        return Slopes(zero, zero, zero, zero, torch.where(sizes.d > u.abs(), share, zero))
 
 
 @final

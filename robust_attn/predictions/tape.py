@@ -60,8 +60,8 @@ class Operation(ABC):
     def remainder(self, at: Sequence[Tensor], look: Look) -> Tensor:
         """Half axes m >= 0 of an ellipsoid {m * u: |u| <= 1} that contains f(at + d) - f - Df d minus
 
-            D^2 f[y, y] / 2 + D^2 f[y, s + h - c] + D^2 f[s, s] / 2 + D^3 f[y, y, y] / 6 + D^3 f[y, y, s] / 2
-            + `fourth` / 24 along y,      d = y + s + h,
+            D^2 f[y, y] / 2 + D^2 f[y, s + h - c] + D^2 f[s, s] / 2 + D^2 f[s, h - k]
+            + D^3 f[y, y, y] / 6 + D^3 f[y, y, s + h - k] / 2 + `fourth` / 24 along y,      d = y + s + h,
 
         for all deviations d whose parts are as `look` says.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import final
 
@@ -13,32 +13,44 @@ from torch import Tensor
 
 from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.look import Look, Part, Sizes
-from robust_attn.predictions.plan import NOTHING, Margins, Plan
+from robust_attn.predictions.plan import NOTHING, SLACK, Kind, Margins, Plan
 from robust_attn.predictions.remainders.ellipsoids import together
 from robust_attn.predictions.sketch import Draws, Sample
-from robust_attn.predictions.tape import Node, Tape
-from robust_attn.predictions.walks import ROUNDING, FirstSketch, Orders, Streams, added, filled, orders, there, walk
+from robust_attn.predictions.tape import Node, Operation, Tape
+from robust_attn.predictions.walks import (
+    ROUNDING,
+    FirstSketch,
+    Orders,
+    Streams,
+    added,
+    filled,
+    orders,
+    paired,
+    there,
+    walk,
+)
 
-RANGE_SLACK = (1.8, 2.6)
-"""How much more slack than norms planned ranges of z and w have: there are many, and all must be confirmed."""
+KINDS: tuple[Kind, ...] = ("z", "w", "v")
 LEAST = 1e-9
 """Planned ranges are at least this much of the largest one: below there is nothing but rounding."""
-CONTENTS: dict[Part, tuple[tuple[int, ...], bool, bool]] = {
-    "y": ((1,), False, False),
-    "s": ((2,), False, False),
-    "h": ((3, 4), True, True),
-    "e": ((2, 3, 4), True, True),
-    "c": ((4,), False, True),
-    "d": ((1, 2, 3, 4), True, True),
+CONTENTS: dict[Part, tuple[tuple[int, ...], str]] = {
+    "y": ((1,), ""),
+    "s": ((2,), ""),
+    "h": ((3, 4), "zwv"),
+    "e": ((2, 3, 4), "zwv"),
+    "k": ((3, 4), "wv"),
+    "c": ((4,), "v"),
+    "d": ((1, 2, 3, 4), "zwv"),
 }
-"""What every part of a deviation consists of: orders, and whether z and w belong to it."""
-UNFOLLOWED: dict[Part, tuple[tuple[int, ...], bool, bool]] = {
-    "y": ((1,), False, False),
-    "s": ((), False, False),
-    "h": ((2,), True, False),
-    "e": ((2,), True, False),
-    "c": ((2,), True, False),
-    "d": ((1, 2), True, False),
+"""What every part of a deviation consists of: orders, and streams of what remainders cause."""
+UNFOLLOWED: dict[Part, tuple[tuple[int, ...], str]] = {
+    "y": ((1,), ""),
+    "s": ((), ""),
+    "h": ((2,), "z"),
+    "e": ((2,), "z"),
+    "k": ((2,), "z"),
+    "c": ((2,), "z"),
+    "d": ((1, 2), "z"),
 }
 """The same where only the second order is followed, and no products of it."""
 Read = Callable[[Tensor], Tensor]
@@ -48,8 +60,8 @@ Read = Callable[[Tensor], Tensor]
 class Traveller(Look):
     """Goes along the tape with streams.
 
-    The deviation is radius u + radius^2 s + radius^3 t + radius^4 q + mass^{1/2} (z + radius w), each times a vector of
-    norm at most one (docs/proofs/predictions.md#streams); without following there is no t, q and w.
+    The deviation is radius u + radius^2 s + radius^3 t + radius^4 q + mass^{1/2} (z + radius w + radius^2 v), each
+    times a vector of norm at most one (docs/proofs/predictions.md#streams); without following no t, q, w and v.
     """
 
     def __init__(self, tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws) -> None:
@@ -70,25 +82,36 @@ class Traveller(Look):
         powers = None if self.plan.follow else operation.powers(at, self)
         axes = axes if powers is None else together(axes, powers)
         self.plan.axes.setdefault(index, axes)
-        injected = [each.z for each in arriving]
-        if self.plan.follow and any(each is not None for each in injected):
-            zs = filled(injected, at)
-            ys = [self._y(slot)[: len(zs[0])] for slot in range(len(arriving))]
-            leaving = replace(leaving, w=added(leaving.w, operation.second(at, ys, zs)))
+        if self.plan.follow and any(each.z is not None for each in arriving):
+            leaving = self._multiplied(operation, at, leaving)
         mass = self._mass(index)
         self.mass += mass
         if mass == 0:
             return leaving
         return replace(leaving, z=added(leaving.z, self.draws.injection(self._cast(axes / math.sqrt(mass)))))
 
+    def _multiplied(self, operation: Operation, at: list[Tensor], leaving: Streams) -> Streams:
+        """With D^2 f[Y, Z] in w; with D^2 f[Y, W], D^2 f[S, Z] and D^3 f[Y, Y, Z] / 2 in v."""
+        zs = filled([each.z for each in self.arriving], at)
+        pairs = [self._pair(slot) for slot in range(len(at))]
+        left, right, second = ([each[: len(zs[0])] for each in part] for part in zip(*pairs, strict=True))
+        v = added(leaving.v, operation.second(at, second, zs))
+        products = [each.w for each in self.arriving]
+        if any(each is not None for each in products):
+            v = v + operation.second(at, right, filled(products, at))
+        cubic = operation.third(at, left, right, zs)
+        w = added(leaving.w, operation.second(at, left, zs))
+        return replace(leaving, w=w, v=v if cubic is None else v + cubic / 2)
+
     @final
-    def samples(self, streams: Streams) -> tuple[Sample | None, Sample | None]:
-        """z and w: linear in what remainders injected, and in its products with a first order."""
-        z, w, radius = streams.z, streams.w, self.plan.radius
-        return (
-            None if z is None else Sample(z, self.draws.injected(1) * self.mass),
-            None if w is None else Sample(w, self.draws.injected(2) * self.mass * radius**2),
-        )
+    def samples(self, streams: Streams) -> dict[str, Sample]:
+        """z, w and v: linear in what remainders injected, and in its products with one and two first orders."""
+        parts = {"z": streams.z, "w": streams.w, "v": streams.v}
+        return {
+            name: Sample(part, self.draws.injected(order + 1) * self.mass * self.plan.radius ** (2 * order))
+            for order, (name, part) in enumerate(parts.items())
+            if part is not None
+        }
 
     @final
     def ranges(self, slot: int) -> Sizes:
@@ -109,29 +132,29 @@ class Traveller(Look):
     def _joined(self, by_order: tuple[Tensor, ...], rest: list[Tensor]) -> Sizes:
         y, s, *higher = (self.plan.radius**power * each for power, each in enumerate(by_order, 1))
         if not self.plan.follow:
-            return Sizes(y, torch.zeros_like(s), s + rest[0], s + rest[0])
-        t, q = higher
-        return Sizes(y, s, t + q + rest[0] + rest[1], q + rest[1])
+            return Sizes(y, torch.zeros_like(s), *[s + rest[0]] * 3)
+        (t, q), (z, w, v) = higher, rest
+        return Sizes(y, s, t + q + z + w + v, t + q + w + v, q + v)
 
     def _rest(self, slot: int, measure: Callable[[Sample], Tensor], *, promised: bool = True) -> list[Tensor]:
-        """Of z, and of w."""
-        sizes = (NOTHING if each is None else measure(each) for each in self.samples(self.arriving[slot]))
-        slacks = (self.plan.slack * more for more in RANGE_SLACK)
-        return [self._settled(each, slack, promised=promised) for each, slack in zip(sizes, slacks, strict=True)]
+        """Of z, of w, and of v."""
+        samples = self.samples(self.arriving[slot])
+        sizes = {kind: measure(samples[kind]) if kind in samples else NOTHING for kind in KINDS}
+        return [self._settled(size, kind, promised=promised) for kind, size in sizes.items()]
 
     @final
     def norm(self, slot: int, weights: Tensor, part: Part) -> Tensor:
         """Planned and confirmed, all orders."""
-        powers, with_z, with_w = (CONTENTS if self.plan.follow else UNFOLLOWED)[part]
+        powers, names = (CONTENTS if self.plan.follow else UNFOLLOWED)[part]
         total, samples = NOTHING, self._orders(slot)
         for power in powers:
             total = total + self.plan.radius**power * samples[power - 1].norm(weights)
-        for each, wanted in zip(self.samples(self.arriving[slot]), (with_z, with_w), strict=True):
-            total = total + each.norm(weights) if each is not None and wanted else total
-        return self._settled(total, self.plan.slack)
+        for name, sample in self.samples(self.arriving[slot]).items():
+            total = total + sample.norm(weights) if name in names else total
+        return self._settled(total, part)
 
     @abstractmethod
-    def _settled(self, guess: Tensor, slack: float, *, promised: bool = True) -> Tensor:
+    def _settled(self, guess: Tensor, kind: Kind, *, promised: bool = True) -> Tensor:
         """The planned size for what samples say."""
 
     @abstractmethod
@@ -139,8 +162,8 @@ class Traveller(Look):
         """Samples of the first orders."""
 
     @abstractmethod
-    def _y(self, slot: int) -> Tensor:
-        """First orders that are independent of what remainders inject, at least as many."""
+    def _pair(self, slot: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Two lists of first orders and the second order of them, independent of what remainders inject."""
 
     @abstractmethod
     def _mass(self, index: int) -> float:
@@ -150,12 +173,12 @@ class Traveller(Look):
         return axes
 
     @final
-    def margins(self, end: Streams, read: Read, worst: float) -> Margins:
+    def margins(self, end: Streams, read: Read, ratios: Mapping[Kind, float]) -> Margins:
         """Sizes at the end."""
         by_order = (self.plan.radius**power * each for power, each in enumerate(self.sketch.margins.ranges, 1))
-        z, w = (None if part is None else read(part.double()) for part in (end.z, end.w))
-        rest = sum((NOTHING if each is None else each.ranges() for each in self.samples(Streams(z=z, w=w))), NOTHING)
-        return Margins(tuple(by_order), rest * (1 + ROUNDING), worst)
+        z, w, v = (None if part is None else read(part.double()) for part in (end.z, end.w, end.v))
+        rest = sum((each.ranges() for each in self.samples(Streams(z=z, w=w, v=v)).values()), NOTHING)
+        return Margins(tuple(by_order), rest * (1 + ROUNDING), ratios)
 
 
 @final
@@ -166,15 +189,15 @@ class Planner(Traveller):
         super().__init__(tape, sketch, plan, draws)
         self._influence = influence
 
-    def _settled(self, guess: Tensor, slack: float, *, promised: bool = True) -> Tensor:  # noqa: ARG002
-        self.plan.sizes.append(guess.double() * slack + LEAST * float(guess.max()))
+    def _settled(self, guess: Tensor, kind: Kind, *, promised: bool = True) -> Tensor:  # noqa: ARG002
+        self.plan.sizes.append(guess.double() * self.plan.slack[kind] + LEAST * float(guess.max()))
         return self.plan.sizes[-1]
 
     def _orders(self, slot: int) -> tuple[Sample, ...]:
         return self.first[slot].samples
 
-    def _y(self, slot: int) -> Tensor:
-        return self.first[slot].y
+    def _pair(self, slot: int) -> tuple[Tensor, Tensor, Tensor]:
+        return *self.first[slot].pairs, self.first[slot].samples[1].tangents
 
     def _mass(self, index: int) -> float:
         self.plan.masses[index] = self._influence.size(index, self.plan.axes[index])
@@ -191,21 +214,23 @@ class Checker(Traveller):
     def __init__(self, tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws) -> None:
         super().__init__(tape, sketch, plan, draws)
         self._written: Iterator[Tensor] = iter(plan.sizes)
-        self.worst = 0.0
-        """Largest ratio of a fresh size to the planned one; the plan holds if it is at most 1."""
+        self.ratios: dict[Kind, float] = dict.fromkeys(SLACK, 0.0)
+        """By kind, the largest ratio of a fresh size to the planned one; the plan holds if all are at most 1."""
 
-    def _settled(self, guess: Tensor, slack: float, *, promised: bool = True) -> Tensor:  # noqa: ARG002
+    def _settled(self, guess: Tensor, kind: Kind, *, promised: bool = True) -> Tensor:
         written = next(self._written)
         if promised:
             ratio = torch.where(guess == 0, 0.0, guess * (1 + ROUNDING) / written)
-            self.worst = math.inf if bool(ratio.isnan().any()) else max(self.worst, float(ratio.max()))
+            largest = math.inf if bool(ratio.isnan().any()) else float(ratio.max())
+            self.ratios[kind] = max(self.ratios[kind], largest)
         return written
 
     def _orders(self, slot: int) -> tuple[Sample, ...]:
         return orders(self.arriving[slot], self.draws)
 
-    def _y(self, slot: int) -> Tensor:
-        return there(self.arriving[slot].u)
+    def _pair(self, slot: int) -> tuple[Tensor, Tensor, Tensor]:
+        left, right = paired(self.arriving[slot])
+        return left, right, orders(self.arriving[slot], self.draws)[1].tangents
 
     def _mass(self, index: int) -> float:
         return self.plan.masses[index]
@@ -217,11 +242,11 @@ def planned(
     """The plan written, and the margins that it hopes for."""
     planner = Planner(tape, sketch, plan, draws, influence)
     end = planner.travel(Streams())
-    return planner.plan, planner.margins(end, read, math.inf)
+    return planner.plan, planner.margins(end, read, {})
 
 
 def confirmed(tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, read: Read, *, start: Streams) -> Margins:
     """Walks with everything, fresh; the margins hold if `worst` is at most 1."""
     checker = Checker(tape, sketch, plan, draws)
     end = checker.travel(start)
-    return checker.margins(end, read, checker.worst)
+    return checker.margins(end, read, checker.ratios)

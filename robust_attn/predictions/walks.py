@@ -23,7 +23,7 @@ class Streams:
 
     b: first order along all unit vectors; u: along samples, in two or four lists of independent ones; s: second order
     of the first list with the second, then of the third with the fourth; t: third order of the lists 2, 3, 4; q: fourth
-    order of all four; z: what remainders injected, as many as two lists; w: products of lists 1 and 2 with z.
+    order of all four; z: what remainders injected, as many as two lists; w: its products with lists 1 and 3; v: with s.
     """
 
     u: Tensor | None = None
@@ -32,6 +32,7 @@ class Streams:
     q: Tensor | None = None
     z: Tensor | None = None
     w: Tensor | None = None
+    v: Tensor | None = None
     b: Tensor | None = None
     lists: int = 4
 
@@ -61,8 +62,8 @@ def _through(tape: Tape, node: Node, arriving: list[Streams]) -> Streams:
     def pushed(parts: list[Tensor | None]) -> Tensor | None:
         return operation.first(at, filled(parts, at)) if any(part is not None for part in parts) else None
 
-    u, s, t, q, z, w, b = (pushed([getattr(each, name) for each in arriving]) for name in "ustqzwb")
-    streams = Streams(u, s, t, q, z, w, b, arriving[0].lists)
+    u, s, t, q, z, w, v, b = (pushed([getattr(each, name) for each in arriving]) for name in "ustqzwvb")
+    streams = Streams(u, s, t, q, z, w, v, b, arriving[0].lists)
     return _bent(operation, at, arriving, streams) if node.is_curved and streams.u is not None else streams
 
 
@@ -109,10 +110,11 @@ def there(part: T | None) -> T:
 class Orders:
     """The first two orders of one tensor, or (where products are followed) the first four.
 
-    `ranges` and `rows`: sound sizes per power of the radius; `samples`: to plan with; `y`: some first orders.
+    `ranges` and `rows`: sound sizes per power of the radius; `samples`: to plan with; `pairs`: some pairs of first
+    orders, the same as those of the samples of the second order.
     """
 
-    y: Tensor
+    pairs: tuple[Tensor, Tensor]
     samples: tuple[Sample, ...]
     ranges: tuple[Tensor, ...]
     rows: tuple[Tensor, ...] | None
@@ -128,7 +130,14 @@ class Orders:
             rows = tuple(sample.rows(row_weights) * (1 + ROUNDING) for sample in (exact, *sampled))
         first = exact.thinned(keep if streams.b is None else None)
         kept = first, *(sample.thinned(keep) for sample in sampled)
-        return cls(there(streams.u)[:keep].float(), kept, ranges, rows, row_weights)
+        left, right = (each[:keep].float() for each in paired(streams))
+        return cls((left, right), kept, ranges, rows, row_weights)
+
+
+def paired(streams: Streams) -> tuple[Tensor, Tensor]:
+    """First orders of the pairs behind the second order: lists 1 and 3, and lists 2 and 4."""
+    chunks = there(streams.u).chunk(streams.lists)
+    return torch.cat(chunks[::2]), torch.cat(chunks[1::2])
 
 
 def orders(streams: Streams, draws: Draws) -> tuple[Sample, ...]:

@@ -11,12 +11,13 @@ from tests.cases import generator
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
-    """y = Y a, s = S b, c = C f, h = c + E g with unit vectors a, b, f, g; one matrix [*shape, columns] each."""
+    """y = Y a, s = S b, c = C f, k = c + E g, h = k + Z l with unit vectors; one matrix [*shape, columns] each."""
 
     y: list[Tensor]
     s: list[Tensor]
     c: list[Tensor]
     rest: list[Tensor]
+    z: list[Tensor]
     columns: int
 
     @classmethod
@@ -30,13 +31,14 @@ class Deviations:
 
         return cls(*(draw(size) for size in sizes), columns)
 
-    def at(self, unit: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
-        """y, s, h and c for the four unit vectors in `unit` [4, columns]."""
+    def at(self, unit: Tensor) -> tuple[list[Tensor], ...]:
+        """y, s, h, k and c for the five unit vectors in `unit` [5, columns]."""
         units = unit / unit.norm(dim=-1, keepdim=True)
-        y, s, c, rest = (
-            [m @ v for m in part] for part, v in zip((self.y, self.s, self.c, self.rest), units, strict=True)
+        y, s, c, rest, z = (
+            [m @ v for m in part] for part, v in zip((self.y, self.s, self.c, self.rest, self.z), units, strict=True)
         )
-        return y, s, [p + q for p, q in zip(c, rest, strict=True)], c
+        k = [p + q for p, q in zip(c, rest, strict=True)]
+        return y, s, [p + q for p, q in zip(k, z, strict=True)], k, c
 
 
 class ExactLook(Look):
@@ -46,8 +48,9 @@ class ExactLook(Look):
         self._all, self._rows = deviations, row_weights
 
     def _measured(self, slot, measure) -> Sizes:
-        y, s, c, rest = (measure(part[slot]) for part in (self._all.y, self._all.s, self._all.c, self._all.rest))
-        return Sizes(y, s, c + rest, c)
+        parts = self._all.y, self._all.s, self._all.c, self._all.rest, self._all.z
+        y, s, c, rest, z = (measure(part[slot]) for part in parts)
+        return Sizes(y, s, c + rest + z, c + rest, c)
 
     def ranges(self, slot):
         return self._measured(slot, lambda m: m.norm(dim=-1))
@@ -67,16 +70,17 @@ class ExactLook(Look):
 
 def remainder(operation, at, parts) -> Tensor:
     """f(at + d) - f - Df d minus everything that is followed (`Operation.remainder`), exactly."""
-    y, s, h, c = ([each[None] for each in part] for part in parts)
+    y, s, h, k, c = ([each[None] for each in part] for part in parts)
     d = [p + q + r for p, q, r in zip(y, s, h, strict=True)]
     followed = [p + q - r for p, q, r in zip(s, h, c, strict=True)]
     moved = operation.value(*(p + q[0] for p, q in zip(at, d, strict=True)))
     left = moved - operation.value(*at) - operation.first(at, d)[0]
     left = left - operation.second(at, y, y)[0] / 2 - operation.second(at, y, followed)[0]
-    left = left - operation.second(at, s, s)[0] / 2
+    z = [p - q for p, q in zip(h, k, strict=True)]
+    left = left - operation.second(at, s, s)[0] / 2 - operation.second(at, s, z)[0]
     cubic, quartic = operation.third(at, y, y, y), operation.fourth(at, y, y, y, y)
     if cubic is not None:
-        left = left - cubic[0] / 6 - operation.third(at, y, y, s)[0] / 2
+        left = left - cubic[0] / 6 - operation.third(at, y, y, s)[0] / 2 - operation.third(at, y, y, z)[0] / 2
     return left if quartic is None else left - quartic[0] / 24
 
 
@@ -86,7 +90,7 @@ def largest_excess(operation, at, deviations, look, seed, *, steps=25, starts=4)
     assert bool(axes.isfinite().all())
     g, worst = generator(seed), 0.0
     for _ in range(starts):
-        unit = torch.randn(4, deviations.columns, generator=g, dtype=torch.float64)
+        unit = torch.randn(5, deviations.columns, generator=g, dtype=torch.float64)
         for _ in range(steps):
             unit = unit.detach().requires_grad_(True)
             with torch.enable_grad():

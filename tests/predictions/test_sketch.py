@@ -102,3 +102,20 @@ def test_unit_vectors_of_the_free_rows():
 
 def test_what_is_not_finite_has_no_norm():
     assert bool(Sample(torch.full((3, 2), torch.nan, dtype=torch.float64), 1.0).norm(torch.ones(2)).isnan())
+
+
+@pytest.mark.parametrize("shape", [(2, 3000), (2, 3)])
+def test_a_norm_is_the_spectral_norm_of_weighted_samples(shape):
+    """More columns than are multiplied at once, and fewer than there are samples; weights that are broadcast."""
+    g = generator(5)
+    tangents = torch.randn(7, *shape, generator=g, dtype=torch.float64)
+    weights = torch.rand(2, 1, generator=g, dtype=torch.float64)
+    expected = torch.linalg.matrix_norm((tangents * weights).flatten(1), ord=2)
+    torch.testing.assert_close(Sample(tangents, 4.0).norm(weights), 2 * expected)
+    torch.testing.assert_close(Sample(tangents.float(), 4.0).norm(weights), 2 * expected, rtol=1e-5, atol=0)
+
+
+def test_the_norm_of_what_is_not_finite_is_not_a_number():
+    tangents = torch.ones(2, 1, 3000, dtype=torch.float64)
+    tangents[1, 0, 2500] = torch.inf
+    assert bool(Sample(tangents, 1.0).norm(torch.ones(1, 1, dtype=torch.float64)).isnan())

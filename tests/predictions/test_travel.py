@@ -8,7 +8,7 @@ import torch
 
 from robust_attn.predictions.certificate import Effort, Rivals, _Chance
 from robust_attn.predictions.influence import Influence
-from robust_attn.predictions.plan import Plan
+from robust_attn.predictions.plan import SLACK, Plan
 from robust_attn.predictions.scalar_functions import Gelu, Tanh
 from robust_attn.predictions.sketch import Draws
 from robust_attn.predictions.travel import Checker, Planner, confirmed, planned
@@ -84,7 +84,7 @@ def test_true_deviations_are_where_the_plan_says(seed, draw, deterministic, monk
     points, radius = tape.value(0), 2e-4
     draws = chance.draws(free, planning=True)
     seen = planned_ranges(
-        tape, sketch, Plan(radius, not deterministic, 1.5), draws, influence=influence, monkeypatch=monkeypatch
+        tape, sketch, Plan(radius, not deterministic, SLACK), draws, influence=influence, monkeypatch=monkeypatch
     )
     g = generator(seed + 1000 * draw)
     for _ in range(2):
@@ -106,7 +106,8 @@ def test_true_deviations_are_where_the_plan_says(seed, draw, deterministic, monk
 def test_a_plan_is_confirmed_by_fresh_samples_and_a_smaller_one_is_not(deterministic):
     tape, free, chance, read, sketch, influence = prepared(1, deterministic=deterministic)
     draws = chance.draws(free, planning=True)
-    plan, hoped = planned(tape, sketch, Plan(0.003, not deterministic, 2.0), draws, read, influence=influence)
+    wide = {kind: 2 * each for kind, each in SLACK.items()}
+    plan, hoped = planned(tape, sketch, Plan(0.003, not deterministic, wide), draws, read, influence=influence)
     margins = checked(tape, sketch, plan, chance, read, free=free)
     assert margins.worst <= 1
     assert bool((margins.total <= hoped.total * 2).all())
@@ -121,9 +122,7 @@ def checked(tape, sketch, plan, chance, read, *, free):
 
 def test_what_is_not_a_number_is_never_confirmed():
     tape, free, chance, read, sketch, influence = prepared(1, deterministic=False)
-    plan, _ = planned(
-        tape, sketch, Plan(0.003, True, 1.5), chance.draws(free, planning=True), read, influence=influence
-    )
+    plan, _ = planned(tape, sketch, Plan(0.003, True), chance.draws(free, planning=True), read, influence=influence)
     broken = dataclasses.replace(plan, sizes=[each * torch.nan for each in plan.sizes])
     assert checked(tape, sketch, broken, chance, read, free=free).worst == torch.inf
 
@@ -146,9 +145,7 @@ def test_the_second_order_of_a_basis_is_the_hessian():
 
 def test_the_checker_reads_what_the_planner_wrote_in_the_same_order():
     tape, free, chance, read, sketch, influence = prepared(3, deterministic=False)
-    plan, _ = planned(
-        tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), read, influence=influence
-    )
+    plan, _ = planned(tape, sketch, Plan(0.002, True), chance.draws(free, planning=True), read, influence=influence)
     draws = chance.draws(free)
     checker = Checker(tape, sketch, plan, draws)
     checker.travel(started(draws, free))
@@ -182,15 +179,14 @@ def test_the_same_direction_in_all_lists_gives_four_derivatives(seed):
         torch.testing.assert_close(found[0], expected, rtol=1e-8, atol=1e-10)
 
 
-def test_products_with_what_was_injected_are_those_of_the_second_derivative():
-    """w is the mixed derivative of the logits in the input and in the injected vectors, summed over operations."""
+def test_products_with_what_was_injected_are_mixed_derivatives():
+    """w and v are those of the logits in the injected vectors once, in the input once and twice; one direction."""
     tape, free, chance, read, sketch, influence = prepared(SMOOTH[0], deterministic=False)
-    plan, _ = planned(
-        tape, sketch, Plan(0.002, True, 1.5), chance.draws(free, planning=True), read, influence=influence
-    )
+    plan, _ = planned(tape, sketch, Plan(0.002, True), chance.draws(free, planning=True), read, influence=influence)
     draws = KeptDraws(chance.draws(free))
     checker = Checker(tape, sketch, plan, draws)
-    start = started(draws, free)
+    fresh = started(draws, free)
+    start = dataclasses.replace(fresh, u=torch.cat([fresh.u.chunk(4)[0]] * 4))
     end = checker.travel(start)
     noise = iter(draws.kept)
     injected = {index: next(noise) for index, mass in plan.masses.items() if mass > 0}
@@ -208,9 +204,13 @@ def test_products_with_what_was_injected_are_those_of_the_second_derivative():
     def along(x):
         return torch.func.jvp(lambda size: logits(x, size), (zero,), (one,))[1]
 
-    first, mixed = torch.func.jvp(along, (tape.value(0),), (start.u[0],))
+    def mixed(x):
+        return torch.func.jvp(along, (x,), (start.u[0],))[1]
+
+    first, (once, twice) = along(tape.value(0)), torch.func.jvp(mixed, (tape.value(0),), (start.u[0],))
     torch.testing.assert_close(end.z[0], first)
-    torch.testing.assert_close(end.w[0], mixed, rtol=1e-8, atol=1e-14)
+    torch.testing.assert_close(end.w[0], once, rtol=1e-8, atol=1e-14)
+    torch.testing.assert_close(end.v[0], twice / 2, rtol=1e-8, atol=1e-14)
 
 
 class KeptDraws(Draws):

@@ -65,6 +65,6 @@ class Elementwise(Operation):
 
         |e| <= |s| + |h| and |d| <= |y| + |s| + |h| leave one norm for each part.
         """
-        c, h, e, d = self.function.slopes(at[0], look.ranges(0))
-        slopes: tuple[tuple[Tensor, Part], ...] = (c, "c"), (h + e + d, "h"), (e + d, "s"), (d, "y")
+        c, k, h, e, d = self.function.slopes(at[0], look.ranges(0))
+        slopes: tuple[tuple[Tensor, Part], ...] = (c, "c"), (k, "k"), (h + e + d, "h"), (e + d, "s"), (d, "y")
         return together(*(slope.sqrt() * look.norm(0, slope.sqrt(), part) for slope, part in slopes))

@@ -110,18 +110,19 @@ class Softmax(Operation):
 def _centre(weights: Tensor, sizes: Sizes, spread: Sizes) -> list[tuple[Part, Tensor, Tensor]]:
     """By part x of the deviation, factors of |x_ij| and of the deviation of row i of x under P, both to be times P.
 
-    D^2 P[y, c]; D^2 P[s + h / 2, h] and D^3 P[y, y, h] / 2; D^3 P with (d, e, e) / 2 and D^4 P with (d, d, d, e) / 6,
-    which are at least what those derivatives have with e twice, or once.
+    D^2 P[y, c]; D^2 P[s, k] and D^3 P[y, y, k] / 2; D^2 P[h, h] / 2; D^3 P with (d, e, e) / 2 and D^4 P with
+    (d, d, d, e) / 6, which are at least what those derivatives have with e twice, or once.
     """
-    y, h, e, d = sizes.y, sizes.h, sizes.e, sizes.d
+    y, e, d = sizes.y, sizes.e, sizes.d
     fourth, sixth = _moment(weights, d, 4), _moment(weights, d, 6)
     mixed = (weights * (d * e).square()).sum(-1, keepdim=True).sqrt()
-    on_h = sizes.s + h / 2 + (y.square() + spread.y.square()) / 2
-    rows_h = spread.s + spread.h / 2 + y * spread.y + _moment(weights, y, 4) / 2
+    on_k = sizes.s + (y.square() + spread.y.square()) / 2
+    rows_k = spread.s + y * spread.y + _moment(weights, y, 4) / 2
     on_e = (d * e + spread.d * spread.e) / 2 + (d**3 + 3 * d * spread.d.square() + fourth * spread.d) / 6
     rows_e = (d * spread.e + e * spread.d + mixed) / 2
     rows_e = rows_e + (3 * d.square() * spread.d + 3 * d * fourth + 6 * spread.d**3 + sixth) / 6
-    return [("c", y, spread.y.expand_as(y)), ("h", on_h, rows_h), ("e", on_e, rows_e)]
+    on_h, rows_h = sizes.h / 2, (spread.h / 2).expand_as(y)
+    return [("c", y, spread.y.expand_as(y)), ("k", on_k, rows_k), ("h", on_h, rows_h), ("e", on_e, rows_e)]
 
 
 def _segment(weights: Tensor, sizes: Sizes, spread: Sizes) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Products of two deviations: what is left is y c' + c y' + s h' + h e', exactly."""
+"""Products of two deviations: what is left is y c' + c y' + s k' + k s' + h h', exactly."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Bilinear(Operation):
         return self.product(along[0], other[1]) + self.product(other[0], along[1])
 
 
-PARTS: tuple[tuple[Part, Part], ...] = (("y", "c"), ("c", "y"), ("s", "h"), ("h", "e"))
+PARTS: tuple[tuple[Part, Part], ...] = (("y", "c"), ("c", "y"), ("s", "k"), ("k", "s"), ("h", "h"))
 """Which part of the first factor meets which of the second."""
 
 
@@ -165,7 +165,7 @@ class MeanSquare(Operation):
         return 2 * (along[0] * other[0]).mean(-1, keepdim=True)
 
     def remainder(self, at: Sequence[Tensor], look: Look) -> Tensor:
-        """R_i = (2 <y, c> + 2 <s, h> + <h, h>)_i / width, and sum_i (<p, q>_i / (a_i b_i))^2 <= |p / a|^2 |q / b|^2."""
+        """R_i = (2 <y, c> + 2 <s, k> + <h, h>)_i / width, and sum_i (<p, q>_i / (a_i b_i))^2 <= |p / a|^2 |q / b|^2."""
         sizes, width = look.shape(0), at[0].shape[-1]
 
         def pair(first: Part, second: Part, times: int) -> Tensor:
@@ -174,4 +174,4 @@ class MeanSquare(Operation):
             size = look.norm(0, 1 / a, first) * look.norm(0, 1 / b, second)
             return times * size * a * b / width
 
-        return together(pair("y", "c", 2), pair("s", "h", 2), pair("h", "h", 1))
+        return together(pair("y", "c", 2), pair("s", "k", 2), pair("h", "h", 1))
