@@ -221,6 +221,7 @@ def test_sweep_runs_every_job_and_a_bad_one_does_not_stop_the_others(tmp_path, i
     assert all(json.loads(path.read_text())["status"] == "complete" for path in summaries)
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_hides_no_violated_certificate_of_another(tmp_path, monkeypatch, inside):
     """Job 0 stops with an error, job 1 finds a certificate violated: both sentences, and the worse status."""
     honest = checks.attack_records
@@ -242,6 +243,7 @@ def test_a_job_that_fails_hides_no_violated_certificate_of_another(tmp_path, mon
     assert sorted(states) == ["complete", "failed"]
 
 
+@pytest.mark.slow
 def test_a_condition_that_holds_in_one_job_is_the_status_of_the_sweep(tmp_path, inside):
     done = inside("-m", *SMALL, "budget.radius=1e-6,1e-3", "fail_if=output_change>1e-5", "hydra.sweep.dir=sweep")
     assert done.status is ExitStatus.FAIL_IF, done.err
@@ -251,6 +253,7 @@ def test_a_condition_that_holds_in_one_job_is_the_status_of_the_sweep(tmp_path, 
     assert "output_change&gt;1e-05 holds at random-toy" in (tmp_path / "sweep" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_report_over_the_sweep_that_fails_is_one_sentence_beside_finished_jobs(tmp_path, monkeypatch, inside):
     def fail(folder):
         raise ValueError(f"nothing can be drawn in {folder.name}")
@@ -288,6 +291,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_the_second_that_begins_in_the_same_second_takes_another_name(tmp_path, monkeypatch, inside):
     class Noon(datetime):
         @classmethod

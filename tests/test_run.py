@@ -92,6 +92,7 @@ def test_attack_on_pretrained_models(model, tmp_path):
     assert environment["weights_sha256"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize("model", ["vit", "toy"])
 def test_attack_on_the_other_models(model, tmp_path):
@@ -265,6 +266,7 @@ def test_a_lower_bound_that_is_not_attained_is_status_three(tmp_path, monkeypatc
     assert summary["verdicts"]["VIOLATED"] == 2
 
 
+@pytest.mark.slow
 def test_tightness_and_adversarial_tasks_on_a_model(tmp_path):
     outcome, records, summary, shown = run(
         tmp_path / "a", "model=toy", "task=tightness", "task.radii=[1e-5,1e-2]", "budget=frobenius"
@@ -345,6 +347,7 @@ def test_what_was_recorded_before_a_stop_stays(stop, tmp_path, monkeypatch):
 SHORT_SPLIT = ("model=toy", "attack=mass_split", "attack.steps=5")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_report")
 def test_same_seeds_same_records_byte_for_byte(tmp_path):
     settings = (*SHORT_SPLIT, "certificate.seed=5")

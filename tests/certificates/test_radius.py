@@ -49,6 +49,7 @@ def test_one_token_is_a_linear_map():
     assert 0.25 * (1 - ACCURACY) <= found.radius <= 0.25
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(**SOME_CASE, log_tolerance=st.floats(-5, 2))
 def test_certified_there_exceeded_slightly_farther_and_never_reached_by_ascent(seed, case, kind, log_tolerance):
@@ -80,6 +81,7 @@ def test_certificates_grow_with_the_radius(seed, case, kind, log_radius, growth,
         assert larger.output_change >= smaller.output_change * (1 - 1e-11)
 
 
+@pytest.mark.slow
 @settings(max_examples=2)
 @given(**SOME_CASE, log_tolerance=st.floats(-4, 1))
 def test_radius_scales_with_values_and_with_tokens(seed, case, kind, log_tolerance):

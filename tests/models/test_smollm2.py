@@ -9,6 +9,8 @@ import torch
 
 from robust_attn.models import load_model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def model():

@@ -32,6 +32,7 @@ def test_a_certified_radius_is_below_the_flip_radius(perturb):
     assert "kept within" in repr(safe)
 
 
+@pytest.mark.slow
 def test_the_same_seed_repeats():
     first, again = (ra.certified_prediction(text_classifier().model, TEXT, seed=4, samples=96).radius for _ in range(2))
     assert first == again

@@ -25,6 +25,7 @@ def proved(*which, budget=None, smoothing=None, rows=(1, 2), options=OPTIONS):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_radii_of_every_kind_with_one_failure_probability():
     found = proved("all", "one_word", "interval", "product", smoothing=Smoothing(0.01, 40))
     assert set(found.radii) == {"all", "one_word", "interval", "product", "smoothing"}
@@ -53,6 +54,7 @@ def test_what_cannot_be_certified_says_why(monkeypatch):
     assert verdict_on({"move": 0.1}, found.radii, ("all", "product")) is Verdict.UNKNOWN
 
 
+@pytest.mark.slow
 def test_a_radius_that_is_not_confirmed_is_unknown(monkeypatch):
     real = promises.certified_prediction
 

@@ -57,6 +57,7 @@ def test_two_hundred_and_fifty_models(batch):
     assert certified >= 40
 
 
+@pytest.mark.slow
 def test_the_same_seed_repeats_and_fresh_entropy_is_told():
     network, points = random_network(1)
     first, second = (certified_prediction(network, points, effort=QUICK, seed=5) for _ in range(2))

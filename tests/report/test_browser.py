@@ -101,6 +101,7 @@ def test_every_column_fits_on_a_laptop(tmp_path: Path, visit: Any) -> None:
     assert needed <= room
 
 
+@pytest.mark.slow
 def test_a_page_with_all_the_rows_it_may_show_opens_quickly(tmp_path: Path, visit: Any) -> None:
     report = write_report(
         write_run(tmp_path / "run", [attack_record(n % 20, n) for n in range(600)])

@@ -47,6 +47,7 @@ def test_a_vit_under_pgd(tmp_path):
     assert "largest over the tokens" in shown
 
 
+@pytest.mark.slow
 def test_repeated_tokens(tmp_path):
     outcome, records, _, shown = run(
         tmp_path / "run", "task=repeat_tokens", "model=injection", "samples=1", "tokens=6", "layers=[2]",
