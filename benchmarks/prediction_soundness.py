@@ -27,7 +27,7 @@ from robust_attn.predictions.baselines import interval_radius, product_radius
 from robust_attn.predictions.certificate import Effort, certified_prediction
 from robust_attn.predictions.steps import Network
 from robust_attn.predictions.words import certified_word, worst_direction
-from tests.predictions.cases import margin, random_network
+from tests.predictions.cases import descended, random_network
 
 KINDS = ("all", "row", "one_word", "deterministic", "interval", "product")
 EFFORT = Effort(samples=64, planning=64, accuracy=0.5, start=1e-2)
@@ -81,20 +81,10 @@ def starts(network: Network, points: Tensor, free: Tensor, seed: int) -> Tensor:
 
 def least_margin(network: Network, points: Tensor, radius: float, free: Tensor, units: Tensor) -> float:
     """The smallest margin that descents inside the ball come to."""
-    label, least = int(network.tape(points).logits.argmax()), torch.inf
-    for unit in units:
-        step, stride = radius * unit, 1.0
-        for _ in range(STEPS):
-            moved = step.clone().requires_grad_(True)
-            with torch.enable_grad():
-                value = margin(network, points + moved, label)
-                (slope,) = torch.autograd.grad(value, moved)
-            least = min(least, float(value.detach()))
-            slope = slope * free
-            step = step - stride * radius * slope / slope.norm().clamp(min=1e-300)
-            step = step * min(1.0, radius / max(float(step.norm()), 1e-300))
-            stride = 0.5
-    return least
+    strides = [1.0] + [0.5] * (STEPS - 1)
+    return min(
+        descended(network, points, radius * unit, radius=radius, free=free, strides=strides)[0] for unit in units
+    )
 
 
 def nearest_flip(network: Network, points: Tensor, radius: float, free: Tensor, units: Tensor) -> float | None:

@@ -127,6 +127,12 @@ def random_measure(
     return TokenMeasure.uniform(points)
 
 
+def one_place(case: Case) -> tuple[AttentionLayer, TokenMeasure]:
+    """A layer and one sample, larger than the usual ones."""
+    g = generator(5)
+    return random_layer(case, g, scale=0.7), random_measure(case, g, samples=1).sample(0)
+
+
 def one_sample(measure: TokenMeasure) -> TokenMeasure:
     """An unbatched measure as a batch of one."""
     return TokenMeasure(measure.points[None], measure.masses[None], measure.positions[None])

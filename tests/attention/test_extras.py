@@ -9,24 +9,17 @@ import torch
 import robust_attn as ra
 from robust_attn.bounds.registry import GLOBAL_BOUNDS
 from robust_attn.bounds.setting import BallSetting
-from robust_attn.soundness.exact import Reference
 from robust_attn.spectral.norms import head_norms
+from tests.attention.sixty_digits import largest_error
 from tests.cases import (
     ADDED_CASES,
-    Case,
     generator,
-    random_layer,
-    random_measure,
+    one_place,
     scalar_layer,
     scalar_measure,
 )
 
 KINDS = ADDED_CASES[::3] + ADDED_CASES[2:5:2]
-
-
-def made(case: Case) -> tuple[ra.AttentionLayer, ra.TokenMeasure]:
-    g = generator(5)
-    return random_layer(case, g, scale=0.7), random_measure(case, g, samples=1).sample(0)
 
 
 def sink(logit: float, value: float = 0.0) -> ra.Sinks:
@@ -66,25 +59,25 @@ def test_tokens_are_positions_with_mass():
 
 @pytest.mark.parametrize("case", KINDS, ids=str)
 def test_splitting_changes_nothing(case):
-    layer, measure = made(case)
+    layer, measure = one_place(case)
     split = layer(measure.split(2))[::2]
     assert (split - layer(measure))[measure.present].abs().max() <= 1e-13
 
 
 def test_a_sink_that_draws_nothing_is_none():
-    layer, measure = made(replace(KINDS[0], sinks=False, position_bias=False))
+    layer, measure = one_place(replace(KINDS[0], sinks=False, position_bias=False))
     nothing = ra.Sinks(torch.full((2,), -800.0).double(), torch.ones(2, 3).double())
     assert torch.equal(replace(layer, sinks=nothing)(measure), layer(measure))
 
 
 def test_a_bias_that_is_the_same_in_a_row_changes_nothing():
-    layer, measure = made(replace(KINDS[0], sinks=False, position_bias=False))
+    layer, measure = one_place(replace(KINDS[0], sinks=False, position_bias=False))
     rows = torch.randn(2, 8, 1, generator=generator(0)).double().expand(-1, -1, 8)
     assert (replace(layer, position_bias=ra.PositionBias(rows))(measure) - layer(measure)).abs().max() <= 1e-14
 
 
 def test_what_does_not_fit_is_refused():
-    layer, measure = made(KINDS[0])
+    layer, measure = one_place(KINDS[0])
     with pytest.raises(ValueError, match="positions 0 to 1, got positions 0 to 3"):
         replace(layer, position_bias=ra.PositionBias(torch.zeros(2, 2, 2).double()))(measure)
     with pytest.raises(ValueError, match="3 heads do not fit a layer of 2"):
@@ -97,7 +90,7 @@ def test_what_does_not_fit_is_refused():
 
 @pytest.mark.parametrize("case", KINDS, ids=str)
 def test_heads_add_up(case):
-    layer, measure = made(case)
+    layer, measure = one_place(case)
     heads = sum(layer.head(head)(measure) for head in range(layer.heads)) + layer.offset
     assert (heads - layer(measure))[measure.present].abs().max() <= 1e-13
     assert layer.to(torch.float32).to(torch.float64).dtype == torch.float64
@@ -105,16 +98,12 @@ def test_heads_add_up(case):
 
 @pytest.mark.parametrize("case", ADDED_CASES, ids=str)
 def test_the_layer_in_sixty_digits_agrees(case):
-    layer, measure = made(case)
-    exact = Reference.of(layer, measure)
-    rows = [[sum(exact.numbers.ends(number)) / 2 for number in row] for row in exact.outputs()]
-    difference = torch.tensor(rows, dtype=torch.float64) - layer(measure)
-    assert float(difference[measure.present].abs().max()) <= 1e-13
+    assert largest_error(*one_place(case)) <= 1e-13
 
 
 @pytest.mark.parametrize("case", KINDS, ids=str)
 def test_no_attack_exceeds_a_certificate(case):
-    layer, measure = made(case)
+    layer, measure = one_place(case)
     for budget in (ra.Wasserstein(0.05), ra.PerToken(0.3)):
         found = ra.Move(steps=12)(layer, measure, budget, generator=generator(1))
         changed = ra.observe(layer, measure, found.measure.points, budget).output_change
@@ -125,7 +114,7 @@ def test_no_attack_exceeds_a_certificate(case):
 
 @pytest.mark.parametrize("case", [case for case in KINDS if case.masses != "padded"], ids=str)
 def test_slivers_stay_within_the_certificate_for_measures(case):
-    layer, measure = made(case)
+    layer, measure = one_place(case)
     budget = ra.Wasserstein(0.05, support=2 * float(measure.radius))
     certificate = ra.certify_measures(layer, measure, budget)
     for attack in (ra.MassSplit(copies=2, steps=12), ra.MassSplit(steps=6, masses=ra.Masses.SLIVER)):

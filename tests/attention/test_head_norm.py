@@ -8,18 +8,14 @@ import torch
 
 import robust_attn as ra
 from robust_attn.attention.head_norm import CURVATURE, HeadNorm
-from robust_attn.soundness.exact import Reference, exact_constant_lower
+from robust_attn.soundness.exact import exact_constant_lower
 from robust_attn.spectral.norms import head_norms
 from robust_attn.spectral.pairs import pair_norms
-from tests.cases import NORM_CASES, Case, generator, one_sample, random_layer, random_measure, scalar_layer
+from tests.attention.sixty_digits import largest_error
+from tests.cases import NORM_CASES, generator, one_place, one_sample, random_layer, scalar_layer
 from tests.cases import scalar_measure as scalars
 
 KINDS = NORM_CASES[:2] + NORM_CASES[4:6]
-
-
-def made(case: Case) -> tuple[ra.AttentionLayer, ra.TokenMeasure]:
-    g = generator(5)
-    return random_layer(case, g, scale=0.7), random_measure(case, g, samples=1).sample(0)
 
 
 def rms(eps: float, width: int = 3) -> HeadNorm:
@@ -71,16 +67,12 @@ def test_a_bad_norm_is_refused():
 
 @pytest.mark.parametrize("case", NORM_CASES, ids=str)
 def test_the_layer_in_sixty_digits_agrees(case):
-    layer, measure = made(case)
-    exact = Reference.of(layer, measure)
-    rows = [[sum(exact.numbers.ends(number)) / 2 for number in row] for row in exact.outputs()]
-    difference = torch.tensor(rows, dtype=torch.float64) - layer(measure)
-    assert float(difference[measure.present].abs().max()) <= 1e-13
+    assert largest_error(*one_place(case)) <= 1e-13
 
 
 @pytest.mark.parametrize("case", KINDS, ids=str)
 def test_the_constant_is_the_one_of_sixty_digits(case):
-    layer, measure = made(case)
+    layer, measure = one_place(case)
     found = ra.local_lipschitz(layer, one_sample(measure), seed=1)
     exact = exact_constant_lower(layer, measure, found.direction[0])
     assert exact <= float(found.upper[0])
@@ -89,7 +81,7 @@ def test_the_constant_is_the_one_of_sixty_digits(case):
 
 @pytest.mark.parametrize("case", NORM_CASES, ids=str)
 def test_heads_add_up_and_blocks_are_those_of_the_derivative(case):
-    layer, measure = made(case)
+    layer, measure = one_place(case)
     heads = sum(layer.head(head)(measure) for head in range(layer.heads)) + layer.offset
     assert (heads - layer(measure))[measure.present].abs().max() <= 1e-13
     dense = layer.linearize(measure).dense().unflatten(0, (measure.length, -1)).unflatten(-1, (measure.length, -1))
@@ -100,7 +92,7 @@ def test_heads_add_up_and_blocks_are_those_of_the_derivative(case):
 
 @pytest.mark.parametrize("case", KINDS, ids=str)
 def test_no_attack_exceeds_a_certificate(case):
-    layer, measure = made(case)
+    layer, measure = one_place(case)
     for budget in (ra.Wasserstein(0.005), ra.Frobenius(0.3)):
         found = ra.Move(steps=12)(layer, measure, budget, generator=generator(1))
         changed = ra.observe(layer, measure, found.measure.points, budget).output_change
@@ -111,7 +103,7 @@ def test_no_attack_exceeds_a_certificate(case):
 
 @pytest.mark.parametrize("case", [case for case in KINDS if case.masses != "padded"], ids=str)
 def test_slivers_stay_within_the_certificate_for_measures(case):
-    layer, measure = made(case)
+    layer, measure = one_place(case)
     budget = ra.Wasserstein(0.05, support=2 * float(measure.radius))
     certificate = ra.certify_measures(layer, measure, budget)
     found = ra.MassSplit(steps=6, masses=ra.Masses.SLIVER)(layer, measure, budget, generator=generator(1))

@@ -1,5 +1,7 @@
 """Random small whole models of every kind, and an attack on their margins."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -70,6 +72,23 @@ def margin(network: Network, points: Tensor, label: int) -> Tensor:
     return logits[label] - others.max()
 
 
+def descended(
+    network: Network, points: Tensor, step: Tensor, *, radius: float, free: Tensor, strides: Sequence[float]
+) -> tuple[float, Tensor]:
+    """Projected descent on the margin inside the ball: the least margin before the last stride, and where it ends."""
+    label, least = int(network.tape(points).logits.argmax()), torch.inf
+    for stride in strides:
+        moved = step.clone().requires_grad_(True)
+        with torch.enable_grad():
+            value = margin(network, points + moved, label)
+            (slope,) = torch.autograd.grad(value, moved)
+        least = min(least, float(value.detach()))
+        slope = slope * free
+        step = step - stride * radius * slope / slope.norm().clamp(min=1e-300)
+        step = step * min(1.0, radius / max(float(step.norm()), 1e-300))
+    return least, step
+
+
 def smallest_margin(
     network: Network, points: Tensor, radius: float, *, free: Tensor, seed: int, steps: int = 12, starts: int = 3
 ) -> float:
@@ -79,14 +98,6 @@ def smallest_margin(
     for start in range(starts):
         step = torch.zeros_like(points) if start == 0 else normal(g, *points.shape) * free
         step = step if start == 0 else radius * step / step.norm()
-        for _ in range(steps):
-            moved = step.clone().requires_grad_(True)
-            with torch.enable_grad():
-                value = margin(network, points + moved, label)
-                (slope,) = torch.autograd.grad(value, moved)
-            least = min(least, float(value.detach()))
-            slope = slope * free
-            step = step - 0.5 * radius * slope / slope.norm().clamp(min=1e-300)
-            step = step * min(1.0, radius / max(float(step.norm()), 1e-300))
-        least = min(least, float(margin(network, points + step, label)))
+        found, step = descended(network, points, step, radius=radius, free=free, strides=[0.5] * steps)
+        least = min(least, found, float(margin(network, points + step, label)))
     return least
