@@ -1,5 +1,7 @@
 """Every key with values of every kind: settings come out, or one sentence; never another exception."""
 
+from functools import cache
+
 import pytest
 from hydra.errors import HydraException
 from hypothesis import given, settings
@@ -34,7 +36,13 @@ def keys(config: DictConfig, prefix: str = "") -> list[str]:
     return found
 
 
-KEYS = [(group, key) for group in GROUPS for key in keys(composed(*group))]
+@cache
+def places() -> list[tuple[tuple[str, ...], str]]:
+    """Every group with every key of it: composed when a test asks, because every worker collects every test."""
+    return [(group, key) for group in GROUPS for key in keys(composed(*group))]
+
+
+PLACES = st.deferred(lambda: st.sampled_from(places()))
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 ODD = (
     *("null", "true", "[]", "{}", "[1,2]", "[[1]]", "{a:1}", "???", "''", "nan", "inf", "-inf", "1e400", "[nan]"),
@@ -60,20 +68,20 @@ def check_settings(place: tuple[tuple[str, ...], str], value: str) -> None:
 
 
 @settings(max_examples=10)
-@given(place=st.sampled_from(KEYS), value=VALUES)
+@given(place=PLACES, value=VALUES)
 def test_any_value_for_any_key_is_settings_or_one_sentence(place, value):
     check_settings(place, value)
 
 
 @pytest.mark.slow
 @settings(max_examples=400)
-@given(place=st.sampled_from(KEYS), value=VALUES)
+@given(place=PLACES, value=VALUES)
 def test_many_values_for_every_key_are_settings_or_one_sentence(place, value):
     check_settings(place, value)
 
 
 def test_there_is_a_key_of_every_group():
-    names = {key for _, key in KEYS}
+    names = {key for _, key in places()}
     assert {"task.lengths", "model.sizes", "attack.copies", "budget.support", "certificate.deterministic"} <= names
     assert len(names) > 60
 

@@ -47,9 +47,11 @@ EITHER = pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=["SI
 
 
 def started(folder: Path, program: list[str]) -> subprocess.Popen[str]:
+    """A process that hears Ctrl-C, also where the tests run in the background, which do not."""
     return subprocess.Popen(
         [sys.executable, *program], cwd=folder, env={**ENVIRONMENT, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )  # fmt: skip
 
 
