@@ -90,7 +90,7 @@ def one_sentence(shown: Shown, *words: str) -> None:
         (["data=rows", "data.path=a.csv", "data.first=-1"], ["data.first", "at least 0", "-1"]),
         (
             ["data=rows", "data.path=a.csv", "data.special_tokens=perhaps"],
-            ["data.special_tokens", "true, false or null"],
+            ["data.special_tokens", "not a valid bool"],
         ),
         (["model.weights="], ["model.weights is empty", "auto, random, pretrained or a folder"]),
         ([f"seed={10**30}"], ["seed", "from 0 to 4294967295"]),

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 from robust_attn.settings import Settings, required, setting
 
 
-def special_tokens(default: str) -> Any:
-    """Whether texts begin and end with the special tokens that the tokenizer adds; null leaves it to the source."""
-    return setting(None, f"special tokens that the tokenizer adds; null is {default} here", form="true, false or null")
+def special_tokens() -> Any:
+    """Whether texts begin and end with the special tokens that the tokenizer adds by itself, as in training."""
+    return setting(True, "read each text with the special tokens that the tokenizer adds by itself")
 
 
 @dataclass(frozen=True)
 class Prose(Settings):
-    """English technical prose: the documentation topics that every Python ships."""
+    """Running English: paragraphs of documentation that Python and two packages ship."""
 
-    special_tokens: bool | None = special_tokens("false")
+    special_tokens: bool = special_tokens()
     name: ClassVar[str] = "prose"
 
 
@@ -26,7 +26,7 @@ class TextFile(Settings):
     """The text of a file, cut into samples; or files by a pattern, one sample each."""
 
     path: str = required("a UTF-8 text file, or a pattern such as texts/*.txt")
-    special_tokens: bool | None = special_tokens("false for a file, true for a pattern")
+    special_tokens: bool = special_tokens()
     name: ClassVar[str] = "text"
 
 
@@ -38,7 +38,7 @@ class Rows(Settings):
     text: str = setting("text", "the name of the column with the text")
     label: str | None = setting(None, "the name of the column with the label, null for none")
     first: int = setting(0, "number of the first row that is taken, from 0", least=0)
-    special_tokens: bool | None = special_tokens("true")
+    special_tokens: bool = special_tokens()
     name: ClassVar[str] = "rows"
 
 
@@ -49,7 +49,7 @@ class HubText(Settings):
     dataset: str = setting("fancyzhx/ag_news", "the name of the data set")
     split: str = setting("test", "the name of one of its splits")
     column: str = setting("text", "the name of the column with the text")
-    special_tokens: bool | None = special_tokens("false")
+    special_tokens: bool = special_tokens()
     name: ClassVar[str] = "hub"
 
 

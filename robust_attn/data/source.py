@@ -14,6 +14,7 @@ from torch import Tensor
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.data import images, synthetic, text
 from robust_attn.data.hub import hub_text
+from robust_attn.data.prose import passages, prose
 from robust_attn.data.rows import Origin, Row, class_of, rows_of, taken
 from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Rows, Sphere, TextFile
 from robust_attn.models.model import AttentionModel
@@ -21,8 +22,17 @@ from robust_attn.models.texts import Ends, ends_of, equal_lengths
 from robust_attn.types import UserError
 
 Source = Prose | TextFile | Rows | HubText | Gaussian | Sphere | Digits | ImageFolder
-PROBE = 200
-"""Characters of running text that show what the tokenizer puts around a text."""
+PROBE = "a text"
+"""What the tokenizer puts around it, it puts around every text."""
+
+
+@dataclass(frozen=True)
+class TextWindow:
+    """The tokens `ids[span]` of a text."""
+
+    text: str
+    ids: list[int]
+    span: slice
 
 
 @dataclass(frozen=True)
@@ -91,8 +101,7 @@ def read_groups(
             if rows is None:
                 assert not isinstance(source, Rows)
                 return (_of_running_text(source, model, layers, tokens, samples),)
-            special = source.special_tokens is not False
-            read = [read_row(row, model, tokens=tokens, special_tokens=special) for row in rows]
+            read = [read_row(row, model, tokens=tokens, special_tokens=source.special_tokens) for row in rows]
             return tuple(_of_rows(read, model, layers, places) for places in _groups(read, shown))
 
 
@@ -119,15 +128,34 @@ def read_row(row: Row, model: AttentionModel, *, tokens: int, special_tokens: bo
     return TokenRow(row.index, row.text, label, tuple(kept), len(ids) + ends.count - len(kept))
 
 
-def text_of(source: Prose | TextFile | HubText) -> str:
-    """All of its text."""
+def text_windows(
+    source: Prose | TextFile | HubText, model: AttentionModel, *, tokens: int, samples: int
+) -> list[TextWindow]:
+    """So many windows of exactly `tokens` tokens, none overlapping, spread evenly over the source.
+
+    In prose each begins with a paragraph; in other running text it begins where it happens to.
+    """
+    if tokens < 1 or samples < 1:
+        raise UserError(f"tokens and samples must be at least 1, got {tokens} and {samples}")
     match source:
         case Prose():
-            return text.prose()
+            return [_beginning(model, passage, tokens, samples) for passage in passages(prose(), samples)]
         case TextFile(path):
-            return text.read_text(Path(path).expanduser())
+            whole = text.read_text(Path(path).expanduser())
         case HubText(dataset, split, column):
-            return hub_text(dataset, split, column)
+            whole = hub_text(dataset, split, column)
+    ids = model.encode(whole)
+    return [TextWindow(whole, ids, span) for span in text.spans(len(ids), tokens, samples)]
+
+
+def _beginning(model: AttentionModel, passage: str, tokens: int, samples: int) -> TextWindow:
+    ids = model.encode(passage)
+    if len(ids) < tokens:
+        raise UserError(
+            f"{samples} passages of prose have no {tokens} tokens each (one has {len(ids)}): "
+            "ask for fewer or shorter samples, or give more text (data=text)"
+        )
+    return TextWindow(passage, ids, slice(0, tokens))
 
 
 def pixels_of(
@@ -167,14 +195,12 @@ def _of_images(source: Digits | ImageFolder, model: AttentionModel, layers: Sequ
 def _of_running_text(
     source: Prose | TextFile | HubText, model: AttentionModel, layers: Sequence[int], tokens: int, samples: int
 ) -> LayerInputs:
-    """Windows of a text, which begin and end in its midst; with special tokens around each only where asked for."""
-    whole = text_of(source)
-    ids = model.encode(whole)
-    ends = ends_of(model.tokenizer, whole[:PROBE]) if source.special_tokens else Ends()
-    spans = text.spans(len(ids), ends.room(tokens), samples)
-    batch = torch.tensor([ends.around(ids[span]) for span in spans], dtype=torch.int64)
+    """Windows of a text, between the special tokens of the model unless these are left out."""
+    ends = ends_of(model.tokenizer, PROBE) if source.special_tokens else Ends()
+    windows = text_windows(source, model, tokens=ends.room(tokens), samples=samples)
+    batch = torch.tensor([ends.around(window.ids[window.span]) for window in windows], dtype=torch.int64)
     before, after = (model.spelled("", each, [slice(None)])[0] if each else [] for each in (ends.before, ends.after))
-    spelled = [[*before, *inside, *after] for inside in model.spelled(whole, ids, spans)]
+    spelled = [[*before, *model.spelled(each.text, each.ids, [each.span])[0], *after] for each in windows]
     return LayerInputs(model.inputs_at(layers, batch), spelled)
 
 

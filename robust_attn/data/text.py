@@ -1,24 +1,13 @@
-"""English text, and token ids cut into windows of exactly the length asked for."""
+"""Text files, and windows of exactly the length asked for in a stream of tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from glob import has_magic
 from pathlib import Path
 
-import torch
-from jaxtyping import Int
-from torch import Tensor
-
 from robust_attn.data.rows import Row
 from robust_attn.types import UserError
-
-
-def prose() -> str:
-    """The language reference that every CPython ships for `help()`, topics in alphabetical order."""
-    from pydoc_data.topics import topics
-
-    return "\n\n".join(topics[name] for name in sorted(topics))
 
 
 def read_text(path: Path) -> str:
@@ -43,11 +32,6 @@ def files_of(pattern: str) -> Iterator[Row] | None:
     if not found:
         raise UserError(f"no file matches {pattern}")
     return (Row(index, read_text(file)) for index, file in enumerate(found))
-
-
-def windows(ids: Sequence[int], tokens: int, samples: int) -> Int[Tensor, "samples tokens"]:
-    """The ids in `spans` of them."""
-    return torch.tensor([list(ids[span]) for span in spans(len(ids), tokens, samples)], dtype=torch.int64)
 
 
 def spans(length: int, tokens: int, samples: int) -> list[slice]:

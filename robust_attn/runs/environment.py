@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("robust_attn", "torch", "transformers", "hydra-core", "wandb", "POT", "torchattacks", "numpy", "scipy")
+PROSE = ("Jinja2", "scikit-learn")
+"""Packages whose documentation is part of data=prose."""
 
 
 def environment(*, weights: str, sha256: Mapping[str, str], note: str | None, dtype: str) -> dict[str, Any]:
@@ -20,7 +22,7 @@ def environment(*, weights: str, sha256: Mapping[str, str], note: str | None, dt
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: _version(name) for name in (*PACKAGES, *PROSE)},
         "commit": commit(),
         "weights": weights,
         "weights_sha256": dict(sha256),

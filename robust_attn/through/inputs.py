@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from robust_attn.data import text
 from robust_attn.data.settings import Digits, HubText, ImageFolder, Prose, TextFile
-from robust_attn.data.source import Source, pixels_of, text_of
+from robust_attn.data.source import Source, pixels_of, text_windows
 from robust_attn.through.contract import Classifier, TextClassifier
 from robust_attn.through.readers import ImageClassifier
 from robust_attn.types import UserError
@@ -53,8 +52,8 @@ def _ids(source: Source, classifier: TextClassifier, tokens: int, samples: int) 
         raise UserError(f"{model.name} as a whole reads text: use data=prose, data=text or data=hub.")
     if model.max_tokens is not None and tokens > model.max_tokens:
         raise UserError(f"{model.name} reads at most {model.max_tokens} tokens, got tokens={tokens}.")
-    typed = text.windows(model.encode(text_of(source)), _inside(classifier, tokens), samples)
-    return classifier.framed(typed)
+    windows = text_windows(source, model, tokens=_inside(classifier, tokens), samples=samples)
+    return classifier.framed(torch.tensor([each.ids[each.span] for each in windows], dtype=torch.int64))
 
 
 def _pixels(source: Source, classifier: ImageClassifier, samples: int) -> Tensor:

@@ -45,8 +45,7 @@ def readings_of(source: Source, classifier: Classifier, *, tokens: int, samples:
         longest = tokens if model.max_tokens is None else min(tokens, model.max_tokens)
         rows = text_rows(source, samples)
         if rows is not None:
-            special = source.special_tokens is not False
-            read = [read_row(row, model, tokens=longest, special_tokens=special) for row in rows]
+            read = [read_row(row, model, tokens=longest, special_tokens=source.special_tokens) for row in rows]
             return [
                 Reading(torch.tensor([row.ids]), Origin(place, row.index, row.label, row.cut))
                 for place, row in enumerate(read)

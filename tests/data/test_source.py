@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from robust_attn.data.prose import passages, prose
 from robust_attn.data.rows import Origin, Row
 from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Rows, Sphere, TextFile
 from robust_attn.data.source import read_groups, read_inputs, read_row
@@ -175,17 +176,29 @@ def test_files_by_a_pattern_are_one_sample_each(reader, tmp_path):
         _groups(TextFile(str(tmp_path / "*.rst")), reader)
 
 
-def test_running_text_has_special_tokens_only_where_asked_for(reader, tmp_path):
+def test_running_text_has_special_tokens_unless_they_are_left_out(reader, tmp_path):
     (tmp_path / "text.txt").write_text("one two three four")
-    found = [
-        _groups(TextFile(str(tmp_path / "text.txt"), special_tokens=asked), reader, tokens=tokens, samples=2)[0]
-        for asked, tokens in ((None, 2), (False, 2), (True, 4))
-    ]
-    assert found[0].spelled == found[1].spelled == [["one", "two"], ["three", "four"]]
-    assert found[2].spelled == [["[CLS]", "one", "two", "[SEP]"], ["[CLS]", "three", "four", "[SEP]"]]
+    path = str(tmp_path / "text.txt")
+    bare = _groups(TextFile(path, special_tokens=False), reader, tokens=2, samples=2)[0]
+    whole = _groups(TextFile(path), reader, tokens=4, samples=2)[0]
+    assert bare.spelled == [["one", "two"], ["three", "four"]]
+    assert whole.spelled == [["[CLS]", "one", "two", "[SEP]"], ["[CLS]", "three", "four", "[SEP]"]]
     batch = torch.tensor([[2, 5, 6, 3], [2, 7, 8, 3]])
-    assert torch.equal(found[2].measures[0].points, reader.inputs_at([0], batch)[0].points)
-    assert not found[0].origins
+    assert torch.equal(whole.measures[0].points, reader.inputs_at([0], batch)[0].points)
+    assert not bare.origins
+
+
+def test_windows_of_prose_begin_with_a_paragraph_and_lie_between_special_tokens(reader, bert):
+    (found,) = _groups(Prose(), reader, tokens=6, samples=3)
+    assert all((each[0], each[-1], len(each)) == ("[CLS]", "[SEP]", 6) for each in found.spelled)
+    (words,) = _groups(Prose(), bert, tokens=6, samples=3)  # random weights without a tokenizer: no special tokens
+    beginnings = [passage.split()[0] for passage in passages(prose(), 3)]
+    assert [each[0] for each in words.spelled] == beginnings
+
+
+def test_more_prose_than_there_is_is_refused(bert):
+    with pytest.raises(UserError, match=r"400 passages of prose have no 512 tokens each \(one has \d+\)"):
+        _groups(Prose(), bert, tokens=512, samples=400)
 
 
 def test_an_image_of_a_folder_is_a_row_with_its_sub_folder_as_label(vit, tmp_path):

@@ -1,0 +1,156 @@
+"""Running English that is already on the machine: documentation that Python and two of our dependencies ship.
+
+Two or more plain sentences in a row make a paragraph; headings, lists, tables, code and markup are left out. Topics and
+modules are those that give the same paragraphs in CPython 3.11.7, 3.12.1 and 3.13.0, so the text does not depend on
+which of these reads it. What jinja2 and scikit-learn add at the end may change with their versions.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sysconfig
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from robust_attn.types import UserError
+
+TOPICS = (
+    "exceptions import assignment attribute-access attribute-references augassign booleans calls comparisons "
+    "context-managers debugger del dict else exprlists for global if lambda lists operator-summary raise "
+    "sequence-types slicings typesfunctions typesseq yield"
+)
+"""Topics of `help()`: the language reference."""
+
+MODULES = (
+    "abc ast asyncio/events asyncio/futures asyncio/protocols asyncio/selector_events asyncio/sslproto "
+    "asyncio/staggered asyncio/unix_events base64 bdb bz2 calendar cmd code codecs collections/__init__ configparser "
+    "dataclasses dbm/dumb difflib email/charset email/feedparser email/generator email/header email/headerregistry "
+    "email/message email/parser email/policy fileinput ftplib functools getopt graphlib http/client http/cookiejar "
+    "http/cookies http/server imaplib inspect io json/decoder json/encoder linecache locale logging/config "
+    "logging/handlers lzma mimetypes multiprocessing/pool optparse os pickle pickletools pkgutil platform plistlib "
+    "pstats pydoc quopri random re/__init__ shelve site socket socketserver string subprocess tempfile textwrap "
+    "threading timeit tokenize traceback urllib/error urllib/parse urllib/request urllib/response uuid "
+    "venv/__init__ weakref wsgiref/headers wsgiref/simple_server wsgiref/validate xml/dom/domreg xml/dom/minidom "
+    "xml/sax/_exceptions xml/sax/handler xml/sax/saxutils xml/sax/xmlreader xmlrpc/client xmlrpc/server"
+)
+"""Modules of the standard library whose docstrings are read; none is imported."""
+
+MARKUP = (
+    (re.compile(r":[a-z:]+:`[~.!]?([^`<]*?)\s*(?:<[^`>]*>)?`"), r"\1"),  # roles
+    (re.compile(r"``?([^`]*?)``?_{0,2}"), r"\1"),  # code and links
+    (re.compile(r"\*\*?([A-Za-z][^*]*?)\*\*?"), r"\1"),  # emphasis
+    (re.compile(r'"([^"\s]*)"'), r"\1"),  # names in quotes
+    (re.compile(r"\b([A-Za-z]+)\(\)"), r"\1"),  # calls
+    (re.compile(r"\s*\[[\w#-]*\]_"), ""),  # references
+)
+NO_PARAGRAPH = re.compile(
+    r"""\A(?:\s|[-*+•|.>]\s|\.\.|\d+[.)]\s)  # indented, listed, a directive
+    | ::|>>>|\n[ \t]                         # code, or lines of different indentation
+    | ^([=~*#^"'-])\1{2,}\s*$                # an underline""",
+    re.MULTILINE | re.VERBOSE,
+)
+SENTENCES = re.compile(r"(?:(?<=[.?!])|(?<=[.?!][)”\"]))\s+(?=[A-Z])")
+PLAIN = re.compile(r"[A-Z][A-Za-z0-9 ,;:'’“”\"()–—-]*[.?!][)”\"]?")
+WORD = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*")
+ODD = re.compile(r"--|''|\d{5}|\w{25}|\( | \)|[(,;:] ?[,;:)]")
+LABEL = re.compile(r"(?:New|Changed) in version|Deprecated|Args?:|Returns?:|Note:|Raises?:|Example|Usage")
+MARKS = ",;:.?!()“”\"'"
+
+
+@cache
+def prose() -> tuple[str, ...]:
+    """The paragraphs, always in the same order, each once: about 150 000 characters."""
+    return tuple(dict.fromkeys(paragraph for text in _documents() for paragraph in paragraphs(text)))
+
+
+def paragraphs(document: str) -> Iterator[str]:
+    """The stretches of at least two plain sentences in a row, without markup; none reaches across a blank line."""
+    for block in re.split(r"\n[ \t]*\n", inspect.cleandoc(document)):
+        if not NO_PARAGRAPH.search(block):
+            yield from _stretches(SENTENCES.split(_without_markup(block)))
+
+
+def plain_sentence(text: str) -> bool:
+    """Whether it begins with a capital letter, ends with a full stop, and nearly all between are ordinary words."""
+    words = text.split()
+    if len(words) < 5 or not PLAIN.fullmatch(text) or LABEL.match(text):
+        return False
+    if ODD.search(text) or text.count("(") != text.count(")") or text.count('"') % 2:
+        return False
+    ordinary = sum(WORD.fullmatch(word.strip(MARKS)) is not None for word in words)
+    small = sum(word[0].islower() for word in words)
+    letters = sum(len(word) == 1 and word not in "aAI" for word in words)  # names of variables
+    return ordinary >= len(words) - len(words) // 12 and small >= 0.7 * len(words) and letters <= 1
+
+
+def passages(paragraphs: Sequence[str], count: int) -> list[str]:
+    """The paragraphs in order as so many passages of about equal length, each from the beginning of a paragraph.
+
+    Where there are more passages than paragraphs some are empty.
+    """
+    offsets = list(accumulate(map(len, paragraphs), initial=0))
+    starts = [bisect_left(offsets, place * offsets[-1] / count) for place in range(count)]
+    return [" ".join(paragraphs[start:end]) for start, end in pairwise([*starts, len(paragraphs)])]
+
+
+def _without_markup(block: str) -> str:
+    text = " ".join(block.split())
+    for pattern, replacement in MARKUP:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _stretches(sentences: Iterable[str]) -> Iterator[str]:
+    stretch: list[str] = []
+    for sentence in (*sentences, ""):
+        if plain_sentence(sentence):
+            stretch.append(sentence)
+            continue
+        if len(stretch) > 1:
+            yield " ".join(stretch)
+        stretch = []
+
+
+def _documents() -> Iterator[str]:
+    """Topics of the language reference, docstrings of the standard library and of jinja2, descriptions of data sets."""
+    from pydoc_data.topics import topics
+
+    yield from (topics[name] for name in TOPICS.split())
+    library = Path(sysconfig.get_path("stdlib"))
+    for module in (*(library / f"{name}.py" for name in MODULES.split()), *sorted(_folder("jinja2").glob("*.py"))):
+        yield from _docstrings(ast.parse(_read(module)))
+    yield from map(_read, sorted(_folder("sklearn").glob("datasets/descr/*.rst")))
+
+
+def _docstrings(module: ast.Module) -> Iterator[str]:
+    """Those of a module, its classes and functions, from the top of the file to its bottom."""
+    left: list[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = [module]
+    while left:
+        node = left.pop()
+        yield ast.get_docstring(node) or ""
+        left += [
+            each
+            for each in reversed(node.body)
+            if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+
+
+def _folder(package: str) -> Path:
+    """Where a package is installed, without importing it."""
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise UserError(f"data=prose reads the documentation of {package}, which is not installed; use data=text")
+    return Path(found.origin).parent
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"data=prose reads {file}, which this installation lacks; use data=text") from error
