@@ -62,7 +62,7 @@ LAYERS: dict[str, set[str]] = {
     },
     "soundness": {
         *("attacks", "attention", "bounds", "budget", "certificates", "models", "observation", "pipeline"),
-        *("records", "spectral", "through", "types", "views"),
+        *("predictions", "records", "spectral", "through", "types", "views"),
     },
     "tasks": {
         *("attacks", "attention", "bounds", "budget", "data", "observation", "pipeline", "plugins", "predictions"),

@@ -1,4 +1,4 @@
-"""The soundness campaign in its short form: 150 cases of four measures each; an hour is `task.minutes=60`."""
+"""The soundness campaign in its short form: 150 layers and ten whole models; an hour is `task.minutes=60`."""
 
 import pytest
 
@@ -8,8 +8,12 @@ from tests.composed import run
 
 @pytest.mark.slow
 def test_no_violation_in_a_short_campaign(tmp_path):
-    outcome, _, summary, shown = run(tmp_path / "run", "task=soundness", "task.cases=150", "task.first_seed=1000000")
+    outcome, _, summary, shown = run(
+        tmp_path / "run", "task=soundness", "task.cases=150", "task.models=10", "task.first_seed=1000000"
+    )
     assert outcome.status is ExitStatus.OK, shown
-    assert summary["findings"]["cases"] == 150
+    assert summary["findings"]["cases"] == 160
     assert summary["findings"]["violations"] == 0
     assert summary["findings"]["comparisons"] > 150 * 18
+    assert summary["findings"]["models"] == 10
+    assert sum(name.startswith("certified_prediction.") for name in summary["findings"]["closest"]) == 7

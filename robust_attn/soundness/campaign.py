@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from robust_attn.soundness.case import Case
 from robust_attn.soundness.check import check, reproducer, shrunk
 from robust_attn.soundness.comparison import CERTIFICATE, Checked, Comparison
 from robust_attn.soundness.drawing import drawn
+from robust_attn.soundness.predictions import WholeCase, model_checked
 from robust_attn.types import UserError, Verdict
 from robust_attn.views.campaign import findings_of
 
-DRAWN = Subject("random", "drawn", 0)
+DRAWN, WHOLE = Subject("random", "drawn", 0), Subject("random", "drawn", None)
 SHRUNK_PER_BOUND = 2
 """Violations of one bound that are made smaller; the others of the same bound are saved as they are."""
 Save = Callable[[str, dict[str, Any]], None]
@@ -29,28 +31,77 @@ Save = Callable[[str, dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Campaign:
-    """Cases of the seeds from `first_seed` on: `cases` of them, or as many as begin within `minutes`, or both."""
+    """Cases of the seeds from `first_seed` on: `cases` of them, or as many as begin within `minutes`, or both.
+
+    `models` whole models, from seeds of their own (`first_model` on), take turns with them.
+    """
 
     cases: int | None
     minutes: float | None
     first_seed: int
+    models: int = 0
+    first_model: int = 0
 
     def records(self, save: Save, *, clock: Callable[[], float] = time.monotonic) -> Iterator[CaseRecord]:
         """One record per case; violations go to `save` first, under a name of their own."""
         started, seen = clock(), Counter[str]()
-        seed = self.first_seed
-        while self.cases is None or seed < self.first_seed + self.cases:
+        for case in self._drawn():
             if self.minutes is not None and clock() - started >= 60 * self.minutes:
                 return
-            case = drawn(seed)
+            if isinstance(case, WholeCase):
+                yield model_record(case, save, clock=clock)
+                continue
             begun = clock()
             checked = check(case)
             for violation in _worst_per_bound(checked.violations):
-                name = f"seed-{seed}-{violation.bound}.json"
+                name = f"seed-{case.seed}-{violation.bound}.json"
                 save(name, _reproducer(case, violation, small=seen[violation.bound] < SHRUNK_PER_BOUND))
                 seen[violation.bound] += 1
             yield case_record(case, checked, seconds=clock() - begun)
-            seed += 1
+
+    def _drawn(self) -> Iterator[Case | WholeCase]:
+        """A layer, a whole model, a layer, and so on; what there is more of goes on alone."""
+        layers = count(self.first_seed) if self.cases is None else range(self.first_seed, self.first_seed + self.cases)
+        models = range(self.first_model, self.first_model + self.models)
+        for seed, model in zip_longest(layers, models):
+            if seed is not None:
+                yield drawn(seed)
+            if model is not None:
+                yield WholeCase(model)
+
+
+def model_record(case: WholeCase, save: Save, *, clock: Callable[[], float] = time.monotonic) -> CaseRecord:
+    """A whole model: every certificate of its prediction beside the nearest flip; violations go to `save` first."""
+    begun = clock()
+    found = model_checked(case)
+    checked = found.checked
+    for violation in _worst_per_bound(checked.violations):
+        save(f"model-{case.model_seed}-{violation.bound}.json", reproducer(case, violation, drawn_from=case))
+    return CaseRecord(
+        **WHOLE.heading(0, found.tokens),
+        seed=case.model_seed,
+        verdict=_verdict(checked),
+        attack="move",
+        budget=BudgetPart(kind="frobenius", radius=found.radius),
+        comparisons=len(checked.comparisons),
+        violated=tuple(sorted({violation.bound for violation in checked.violations})),
+        unknown=tuple(sorted(set(checked.unknown))),
+        seconds=round(clock() - begun, 3),
+        closest=_closest(checked),
+        case={**case.plain(), **found.words},
+    )
+
+
+def _verdict(checked: Checked) -> Verdict:
+    return Verdict.VIOLATED if checked.violations else Verdict.UNKNOWN if checked.unknown else Verdict.HOLDS
+
+
+def _closest(checked: Checked) -> dict[str, float]:
+    """By bound the nearest that an observation came to it."""
+    closest: dict[str, float] = {}
+    for comparison in checked.comparisons:
+        closest[comparison.bound] = max(comparison.approach, closest.get(comparison.bound, 0.0))
+    return dict(sorted(closest.items()))
 
 
 def case_record(case: Case, checked: Checked, *, seconds: float) -> CaseRecord:
@@ -60,10 +111,7 @@ def case_record(case: Case, checked: Checked, *, seconds: float) -> CaseRecord:
     `expected` says so: the case is counted and does not make the campaign fail. `exact` is the number of comparisons
     that exact arithmetic decided.
     """
-    worst = Verdict.VIOLATED if checked.violations else Verdict.UNKNOWN if checked.unknown else Verdict.HOLDS
-    closest: dict[str, float] = {}
-    for comparison in checked.comparisons:
-        closest[comparison.bound] = max(comparison.approach, closest.get(comparison.bound, 0.0))
+    worst = _verdict(checked)
     return CaseRecord(
         **DRAWN.heading(0, case.tokens),
         seed=case.seed,
@@ -76,9 +124,18 @@ def case_record(case: Case, checked: Checked, *, seconds: float) -> CaseRecord:
         unknown=tuple(sorted(set(checked.unknown))),
         expected=worst is Verdict.UNKNOWN and case.extreme,
         seconds=round(seconds, 3),
-        closest=dict(sorted(closest.items())),
+        closest=_closest(checked),
         case=case.plain(),
     )
+
+
+def replayed(case: Case | WholeCase) -> CaseRecord:
+    """A case that was saved, checked again."""
+    if isinstance(case, WholeCase):
+        return model_record(case, lambda *_: None)
+    begun = time.monotonic()
+    checked = check(case)
+    return case_record(case, checked, seconds=time.monotonic() - begun)
 
 
 def continued(folder: Path) -> CarriedRecord:

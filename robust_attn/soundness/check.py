@@ -12,6 +12,7 @@ from typing import Any
 from robust_attn.soundness import constants, promises, recorded
 from robust_attn.soundness.case import RADII, RECORDS, Case, case_from
 from robust_attn.soundness.comparison import Checked, Comparison
+from robust_attn.soundness.predictions import WholeCase
 from robust_attn.types import UserError
 
 Check = Callable[[Case], Checked]
@@ -44,7 +45,7 @@ NO_PROMISE = frozenset(
 )
 """The other public names: what is certified, what attacks it, what the results are called, models and files."""
 WHOLE_MODELS = frozenset({"certified_prediction"})
-"""These have a campaign of their own, over random whole models: `python -m benchmarks.prediction_soundness`."""
+"""These are attacked on whole models that have seeds of their own (`predictions.py`)."""
 TRIES = 150
 """Cases tried at most on the way to a smaller one."""
 PLAIN = (
@@ -92,7 +93,7 @@ def shrunk(case: Case, violation: Comparison, *, check: Check = check) -> tuple[
     return case, violation
 
 
-def reproducer(case: Case, violation: Comparison, *, drawn_from: Case) -> dict[str, Any]:
+def reproducer(case: Case | WholeCase, violation: Comparison, *, drawn_from: Case | WholeCase) -> dict[str, Any]:
     """What is saved: the case as plain values, which is all that a replay needs, and what it showed."""
     import torch
 
@@ -110,11 +111,12 @@ def reproducer(case: Case, violation: Comparison, *, drawn_from: Case) -> dict[s
     }
 
 
-def saved_case(path: Path) -> Case:
-    """The case of a reproducer; a UserError if the file is none."""
+def saved_case(path: Path) -> Case | WholeCase:
+    """The case of a reproducer, or the whole model; a UserError if the file is none."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return case_from(values["case"])
+        case = values["case"]
+        return WholeCase(int(case["model_seed"])) if "model_seed" in case else case_from(case)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path} is no reproducer of the soundness campaign: {type(error).__name__}.") from error
 

@@ -1,8 +1,7 @@
-"""Try to break the certificates themselves, on random and adversarial layers."""
+"""Try to break the certificates themselves, on random and adversarial layers and on whole models."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,11 +23,12 @@ VIOLATIONS = "violations"
 @final
 @dataclass(frozen=True)
 class SoundnessTask(Task):
-    """Try to break certificates on random layers."""
+    """Try to break certificates on random layers and whole models."""
 
     cases: int | None = setting(200, "how many layers, null for no limit", least=1)
     minutes: float | None = setting(None, "how long, null for no limit", above=0)
-    first_seed: int = setting(0, "the seed of the first layer", least=0)
+    models: int = setting(20, "how many whole models besides, with seeds of their own", least=0)
+    first_seed: int = setting(0, "the seed of the first layer, and of the first whole model", least=0)
     resume: str | None = setting(None, "the folder of a campaign to go on with")
     replay: str | None = setting(None, "a saved violation to look at again instead")
     name: ClassVar[str] = "soundness"
@@ -41,27 +41,27 @@ class SoundnessTask(Task):
             raise FieldError("cases", "and minutes cannot both be null: the campaign would never end.")
 
     def records(self, work: Work) -> Iterator[Record]:
-        """Every case of a campaign, which draws its own layers; violations are saved as they are found."""
+        """Every case of a campaign, which draws its own models; violations are saved as they are found."""
         work.desk.origin("drawn", {}, None)
-        work.desk.begin(self.name, layers=self.cases)
+        work.desk.begin(self.name, layers=None if self.cases is None else self.cases + self.models)
         for record in self._campaign(work):
             work.desk.end_layer()
             yield record
 
     def _campaign(self, work: Work) -> Iterator[Record]:
-        from robust_attn.soundness.campaign import Campaign, case_record, continued
-        from robust_attn.soundness.check import check, saved_case
+        from robust_attn.soundness.campaign import Campaign, continued, replayed
+        from robust_attn.soundness.check import saved_case
 
         if self.replay is not None:
-            case, begun = saved_case(Path(self.replay).expanduser()), time.monotonic()
-            checked = check(case)
-            yield case_record(case, checked, seconds=time.monotonic() - begun)
+            yield replayed(saved_case(Path(self.replay).expanduser()))
             return
-        campaign = Campaign(self.cases, self.minutes, self.first_seed)
+        campaign = Campaign(self.cases, self.minutes, self.first_seed, self.models, self.first_seed)
         if self.resume is not None:
             earlier = continued(Path(self.resume).expanduser())
             yield earlier
-            campaign = replace(campaign, first_seed=earlier.carried.last_seed + 1)
+            campaign = replace(
+                campaign, first_seed=earlier.carried.last_seed + 1, first_model=earlier.carried.last_model + 1
+            )
         yield from campaign.records(lambda name, found: work.desk.keep(f"{VIOLATIONS}/{name}", found))
 
     def findings(self, records: Sequence[Record]) -> Json | None:

@@ -1,4 +1,4 @@
-"""Campaigns that look for a broken promise on drawn layers: how many cases, how near they came, what is unknown."""
+"""Campaigns that look for a broken promise: how many cases, how near they came, what is unknown."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ from robust_attn.views.view import Headline, Statement, Tile, Tone, View, presen
 from robust_attn.views.words import UNKNOWN, counted, duration, listed
 
 _TERMS = (
-    ("Case", "A layer, tokens, a budget and an attack, all drawn from one number, the seed."),
+    (
+        "Case",
+        "A layer, tokens, a budget and an attack, or a whole model and an input, drawn from one number, the seed.",
+    ),
     ("Approach", "What was observed over what is allowed: 1 would be exact, more a broken promise."),
+    (
+        "certified_prediction",
+        "Of a whole model: a certified radius over the nearest flip that attacks found; 0 where they found none.",
+    ),
     ("Exact", "Decided by exact arithmetic, so that rounding plays no part."),
     UNKNOWN,
 )
@@ -65,6 +72,8 @@ def findings_of(records: Sequence[Record]) -> Findings:
         seconds=round(seconds, 3),
         cases_per_minute=round(60 * cases / seconds, 1) if seconds > 0 else None,
         last_seed=max((part.last_seed for part in parts), default=0),
+        models=sum(part.models for part in parts),
+        last_model=max((part.last_model for part in parts), default=-1),
         unknown=dict(sorted(unknown.items())),
         drawn={field: dict(sorted(counts.items())) for field, counts in drawn.items()},
         closest=dict(sorted(closest.items())),
@@ -73,6 +82,7 @@ def findings_of(records: Sequence[Record]) -> Findings:
 
 def _of_one(record: CaseRecord) -> Findings:
     """The findings of one case; what it was drawn as are those of its fields that hold words."""
+    whole = record.layer is None
     return Findings(
         cases=1,
         comparisons=record.comparisons,
@@ -80,7 +90,9 @@ def _of_one(record: CaseRecord) -> Findings:
         violations=len(record.violated),
         unknown_cases=int(record.verdict is Verdict.UNKNOWN),
         seconds=record.seconds,
-        last_seed=record.seed,
+        last_seed=-1 if whole else record.seed,
+        models=int(whole),
+        last_model=record.seed if whole else -1,
         unknown=Counter(reason.split(":")[0] for reason in record.unknown),
         drawn={field: {value: 1} for field, value in record.case.items() if isinstance(value, str)},
         closest={name: Approach(approach=value, seed=record.seed) for name, value in record.closest.items()},
@@ -95,8 +107,8 @@ def _size(found: Approach) -> float:
 def _statement(records: Sequence[Record], found: Findings, unknown: int) -> Statement:
     broken = any(record.judged is Verdict.VIOLATED for record in records)
     counts = (
-        f"{counted(found.cases, 'case')} drawn, {counted(found.comparisons, 'promise')} compared with what the "
-        f"strongest attacks reached, {found.exact} of them in exact arithmetic"
+        f"{counted(found.cases, 'case')} drawn{_of_whole(found)}, {counted(found.comparisons, 'promise')} compared "
+        f"with what the strongest attacks reached, {found.exact} of them in exact arithmetic"
     )
     if broken:
         detail = f"{counts}: {found.violations} exceeded. The bound, or the code that computed it, is wrong."
@@ -115,6 +127,10 @@ def _statement(records: Sequence[Record], found: Findings, unknown: int) -> Stat
         "docs/proofs."
     )
     return Statement(headline, (said,), limits="Anything about cases that were not drawn.")
+
+
+def _of_whole(found: Findings) -> str:
+    return f" ({counted(found.models, 'whole model')} among them)" if found.models else ""
 
 
 def _tiles(found: Findings) -> tuple[Tile, ...]:

@@ -11,7 +11,7 @@ from robust_attn.soundness.case import Case
 from robust_attn.types import ExitStatus, UserError
 from tests.composed import composed, run
 
-CASE = ("task=soundness", "task.cases=1")
+CASE = ("task=soundness", "task.cases=1", "task.models=0")
 TIGHT = Case(1, attack="linear", samples=(0, 1), tokens=1, width=2, out=2, radius=0.1)
 """One token: the layer is affine, and the hull is attained."""
 
