@@ -1,0 +1,65 @@
+"""Keeps what a command printed in docs/recorded/, where a test compares it with the pages that quote it.
+
+    python docs/record.py results.txt -m benchmarks.results
+    python docs/record.py main_job.txt --with report.md -m robust_attn attack=mass_split model=bert
+
+A page quotes lines of such a file below a comment, `<!-- recorded: results.txt -->`. `--with FILE` adds a file of the
+run's folder to what was printed. Record from a clean checkout: the commit that is written down is the one that ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """Run the command, and keep its output below the command, the date and the commit."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="the file in docs/recorded/")
+    parser.add_argument("--with", dest="file", help="a file of the run's folder, such as report.md")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="what follows `python`")
+    asked = parser.parse_args()
+    output = printed(asked.command, asked.file)
+    heading = f"$ {shlex.join(['python', *asked.command])}\n{today()}, commit {commit()}\n"
+    (ROOT / "docs" / "recorded" / asked.name).write_text(f"{heading}\n{output}", encoding="utf-8")
+
+
+def printed(command: list[str], file: str | None) -> str:
+    """What the command prints, and the file that it leaves in its folder."""
+    environment = os.environ | {"COLUMNS": "120"}
+    with tempfile.TemporaryDirectory() as folder:
+        place = [f"hydra.run.dir={folder}/run", "tracker=none"] if file else []
+        ran = subprocess.run(
+            [sys.executable, *command, *place], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        return ran.stdout + (f"\n{file}\n\n{Path(folder, 'run', file).read_text(encoding='utf-8')}" if file else "")
+
+
+def today() -> str:
+    """The date as pages write it."""
+    now = datetime.datetime.now(tz=datetime.UTC)
+    return f"{now.day} {now:%B %Y}"
+
+
+def commit() -> str:
+    """The commit that is checked out; one with changes of its own is refused."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+    if git("status", "--porcelain", "--", "robust_attn", "conf", "benchmarks"):
+        raise SystemExit("there are changes that are not committed: what ran could not be named")
+    return git("rev-parse", "--short=7", "HEAD")
+
+
+if __name__ == "__main__":
+    main()
