@@ -162,7 +162,7 @@ def _certified(subject: Subject) -> Found:
         yield Unknown(case.function, CERTIFICATE, "not a number")
         return
     yield from _bounds(case.function, certificate, subject.moved(case.budget))
-    local = [bound for bound in certificate.bounds if bound.scope is Scope.LOCAL and _speaks(bound)]
+    local = [bound for bound in certificate.bounds if bound.scope is Scope.LOCAL and not bound.comparator]
     radius = case.budget.hilbert_radius(subject.base)
     for slope in subject.slopes(case.budget.weights(subject.base)) if local else []:
         for bound in local:
@@ -172,7 +172,7 @@ def _certified(subject: Subject) -> Found:
 def _bounds(function: str, certificate: Certificate, changes: list[float]) -> Found:
     """The certificate itself where it is none of its bounds, and every bound that may certify."""
     for bound in certificate.bounds:
-        if _speaks(bound) and bound.scope is not Scope.LOCAL and not bound.certifies:
+        if _speaks(bound) and not bound.certifies:
             yield Unknown(function, bound.name, f"{bound.name} is {bound.output_change}")
     own = [certificate.output_change] if certificate.bound is None else []
     for change in changes:

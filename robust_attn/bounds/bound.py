@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from robust_attn.types import Scope, Side
 
 LOG10_E = math.log10(math.e)
+AT_TOKENS = "a constant at the tokens: it bounds infinitely small changes, not those within a budget"
+"""Why a constant at the tokens is no bound on a ball, whatever its value."""
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,7 @@ class Bound:
     """The output changes by at most (for an upper bound) `output_change`, which is 10^log10 times the budget's radius.
 
     `log10` stays finite where the constant itself overflows. A bound that does not apply says why, and is never used.
+    A constant at the tokens (scope local) never applies to a budget: its `output_change` is the change to first order.
     `comparator` marks formulas that are shown beside certificates but never certify.
     """
 
@@ -50,6 +53,11 @@ def from_output_change(name: str, output_change: float, radius: float, scope: Sc
     defined = radius > 0 and output_change > 0 and math.isfinite(output_change)
     log10 = math.log10(output_change / radius) if defined else math.nan if math.isnan(output_change) else -math.inf
     return Bound(name, log10, output_change, scope, **facts)  # type: ignore[arg-type]
+
+
+def at_tokens(bound: Bound) -> Bound:
+    """The same number as what it is: a constant of the derivative at the tokens, which bounds no finite change."""
+    return replace(bound, scope=Scope.LOCAL, applies=False, why_not=AT_TOKENS)
 
 
 def not_applicable(

@@ -24,7 +24,7 @@ from robust_attn.attention.jacobian import LayerJacobian
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.bounds.bound import Bound, from_log_constant, not_applicable
+from robust_attn.bounds.bound import Bound, at_tokens, from_log_constant, not_applicable
 from robust_attn.bounds.propagation import interval_upper, present_atoms
 from robust_attn.bounds.setting import BallSetting, joined_heads
 from robust_attn.budget import Budget
@@ -99,7 +99,7 @@ class AtTokens:
     def bound(self, name: str, log_constant: float) -> Bound:
         """A constant of the derivative at the tokens, as a comparator."""
         stretched = log_constant + math.log(self.ball.stretch)
-        return from_log_constant(name, stretched, self.ball.budget_radius, Scope.LOCAL, comparator=True)
+        return at_tokens(from_log_constant(name, stretched, self.ball.budget_radius, Scope.LOCAL, comparator=True))
 
 
 def yudin_local(at: AtTokens) -> Bound:

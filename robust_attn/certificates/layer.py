@@ -15,7 +15,7 @@ from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.attention.rounding import UNIT, Sizes, rounding_at, within_range
 from robust_attn.bounds import splitting
 from robust_attn.bounds.ball import BallNorms, ball_norms
-from robust_attn.bounds.bound import Bound, from_output_change, not_applicable
+from robust_attn.bounds.bound import Bound, at_tokens, from_output_change, not_applicable
 from robust_attn.bounds.comparators import comparator_bounds
 from robust_attn.bounds.joint_norms import joint_norms
 from robust_attn.bounds.registry import GLOBAL_BOUNDS, foreign_bounds
@@ -289,11 +289,11 @@ def _local_bounds(measure: TokenMeasure, budget: Budget, values: _LocalValues) -
     else:
         change = eps * values.lipschitz_upper + remainder
         second_order = _on_ball("local.second_order", change, budget, values.failure_probability)
-    at_tokens = {"local.closed_form": values.closed_form, "local.block_norm": values.block_norm}
+    constants = {"local.closed_form": values.closed_form, "local.block_norm": values.block_norm}
     return (
-        *(from_output_change(name, eps * value, budget.radius, Scope.LOCAL) for name, value in at_tokens.items()),
+        *(at_tokens(_on_ball(name, eps * constant, budget)) for name, constant in constants.items()),
         second_order,
-        _on_ball("local.second_order_deterministic", eps * min(at_tokens.values()) + remainder, budget),
+        _on_ball("local.second_order_deterministic", eps * min(constants.values()) + remainder, budget),
         _on_ball("local.ball", eps * values.mean_slope, budget),
         _on_ball(HULL, _hull(measure, budget, values.hull_rows), budget),
     )
@@ -328,7 +328,7 @@ def _smallest(bounds: Sequence[Bound], exact: Sequence[Bound] | None, *, known: 
     if not known:
         return Certificate(None, math.nan, 0.0, tuple(map(_out_of_range, bounds)))
     usable = [bound for bound in bounds if bound.certifies]
-    broken = [bound for bound in bounds if bound.applies and not bound.comparator and math.isnan(bound.output_change)]
+    broken = [bound for bound in bounds if _counts(bound) and math.isnan(bound.output_change)]
     if exact is not None:
         hull = _change_of(bounds, (HULL, splitting.HULL))
         usable = [bound for bound in usable if bound.output_change <= hull and not _mostly_rounding(bound, exact)]
@@ -336,6 +336,11 @@ def _smallest(bounds: Sequence[Bound], exact: Sequence[Bound] | None, *, known: 
         return Certificate(None, math.nan, 0.0, tuple(bounds))
     best = min(usable, key=lambda bound: bound.output_change)
     return Certificate(best.name, best.output_change, best.failure_probability, tuple(bounds))
+
+
+def _counts(bound: Bound) -> bool:
+    """Whether nothing is certified where it is not a number: bounds that apply, and constants that enter them."""
+    return not bound.comparator and (bound.applies or bound.scope is Scope.LOCAL)
 
 
 def _out_of_range(bound: Bound) -> Bound:

@@ -49,6 +49,7 @@ def check_fields(
         "copies": copies,
         "attack": result.attack if result else "none",
         "budget": parts.budget_part(budget, support),
+        "scale": parts.scale_part(budget, job.inputs.sample(sample), job.layer),
         "observed": observed,
         "lipschitz": parts.constant_part(lipschitz, sample),
         "bounds": parts.bound_parts(certificate.bounds),

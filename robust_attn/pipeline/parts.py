@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
+
 from robust_attn.attacks.attack import AttackResult
+from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds.bound import Bound
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget
 from robust_attn.certificates.layer import Certificate
 from robust_attn.certificates.radius import CertifiedRadius
 from robust_attn.observation import Observation
-from robust_attn.records.parts import BoundPart, BudgetPart, Certified, Constant, Norms, Observed, RadiusPart
+from robust_attn.records.parts import BoundPart, BudgetPart, Certified, Constant, Norms, Observed, RadiusPart, Scale
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.types import Covers, Scope
 
@@ -23,6 +27,13 @@ HISTORY_POINTS = 64
 def budget_part(budget: Budget, support: float | None = None) -> BudgetPart:
     """The kind and radius of a budget, and the support of one sample."""
     return BudgetPart(kind=budget.kind, radius=budget.radius, support=support)
+
+
+def scale_part(budget: Budget, tokens: TokenMeasure, layer: AttentionLayer | None = None) -> Scale:
+    """How large the tokens of one sample are, and the output of the layer that reads them, if there is one."""
+    measure = tokens.to(torch.float64)
+    output = None if layer is None else float(budget.norm(layer.to(torch.float64)(measure), measure))
+    return Scale(tokens=float(budget.norm(measure.points, measure)), output=output)
 
 
 def observed_part(observation: Observation, sample: int) -> Observed:

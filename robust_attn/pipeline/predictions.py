@@ -18,7 +18,7 @@ from robust_attn.observation import observe
 from robust_attn.pipeline.checks import check_fields
 from robust_attn.pipeline.flips import FlipHunt, FlipOptions, Flips, flip_by, typed_rows
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for, layer_estimate
-from robust_attn.pipeline.parts import budget_part
+from robust_attn.pipeline.parts import budget_part, scale_part
 from robust_attn.pipeline.promises import Promised, PromiseOptions, promised, verdict_on
 from robust_attn.records.kinds import LayerRecord, PredictionRecord, Record
 from robust_attn.records.parts import Attacked
@@ -96,6 +96,7 @@ class ThroughModel:
             **subject_of(victim, origin=reading.origin).heading(0, victim.base.length),
             **_input_fields(victim, reading),
             budget=budget_part(self.budget),
+            scale=scale_part(self.budget, victim.base.sample(0)),
             attack=self.attack.name,
             **({} if attacked is None else _attacked_fields(attacked)),
             flip_radius=flips.radii,

@@ -23,6 +23,7 @@ from robust_attn.records.parts import (
     Observed,
     Proof,
     RadiusPart,
+    Scale,
     SmoothedPart,
     Typed,
     TypedFlip,
@@ -103,6 +104,7 @@ class Check(Record):
     copies: int = fact("atoms per token in the measure that was attacked", 1)
     attack: str = fact("the attack's name; none where nothing was attacked", "none")
     budget: BudgetPart = fact("how far the attack might go")
+    scale: Scale = fact("how large the tokens and the output are; nulls in runs before this was recorded", Scale())
     observed: Observed = fact("what it did", Observed())
     lipschitz: Constant = fact("the local Lipschitz constant of the layer at these tokens", Constant())
     bounds: tuple[BoundPart, ...] = fact("every bound", ())
@@ -237,6 +239,7 @@ class PredictionRecord(Record):
     predicted: int = fact("the class that the model gives to the clean input")
     margin: float | None = fact("logit of that class minus the largest other one", None)
     budget: BudgetPart = fact("the norm of all radii, and the radius of the attack")
+    scale: Scale = fact("how large the embedded tokens are; nulls in runs before this was recorded", Scale())
     attack: str = fact("the attack within the budget")
     copies: int = fact("atoms per token in what it found", 1)
     smallest_mass: float | None = fact("the lightest atom of what it found", None)

@@ -32,6 +32,14 @@ class Observed(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scale(Entry):
+    """How large the unperturbed tokens and the output are, in the norm of the budget: what changes compare with."""
+
+    tokens: float | None = fact("norm of the tokens that are perturbed", None)
+    output: float | None = fact("norm of the output of the layer; null for a whole model", None)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Constant(Entry):
     """A Lipschitz constant from both sides."""
 
@@ -50,9 +58,9 @@ class BoundPart(Entry):
     name: str = fact("as in docs/theorems.md")
     side: Side = fact("upper or lower", Side.UPPER)
     log10: float | None = fact("logarithm of the bound as a Lipschitz constant: some exceed every float", None)
-    output_change: float | None = fact("the bound as an output change within the budget", None)
+    output_change: float | None = fact("as an output change within the budget; of scope local to first order", None)
     scope: Scope = fact("for which inputs it speaks: global, local, ball or measures", Scope.GLOBAL)
-    applies: bool = fact("whether its assumptions hold here", True)
+    applies: bool = fact("whether it bounds the output change here; a constant at the tokens (local) never does", True)
     why_not: str | None = fact("which assumption does not", None)
     failure_probability: float | None = fact("the chance that it is wrong", 0.0)
     comparator: bool = fact("shown for comparison: it promises nothing here", False)
@@ -61,6 +69,11 @@ class BoundPart(Entry):
     def certifies(self) -> bool:
         """Whether it could be a promise: an upper bound on a whole ball whose assumptions hold."""
         return self.applies and self.side is Side.UPPER and not self.comparator and self.scope is not Scope.LOCAL
+
+    @property
+    def at_tokens(self) -> bool:
+        """Whether it is a constant at the tokens, known and shown apart: it bounds nothing within a budget."""
+        return self.scope is Scope.LOCAL and self.log10 is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,9 +68,7 @@ def _constants_held(
         tuple(
             Comparison(bound.name, number, change, rounding, bound.output_change, exact=True)
             for bound in certificate.bounds
-            if bound.scope is Scope.LOCAL
-            and bound.applies
-            and not (bound.comparator or math.isnan(bound.output_change))
+            if bound.scope is Scope.LOCAL and not (bound.comparator or math.isnan(bound.output_change))
         )
     )
 

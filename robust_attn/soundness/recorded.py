@@ -103,11 +103,11 @@ def compared(entry: Check, bounds: Sequence[BoundPart], number: int) -> Iterator
         yield Comparison(CERTIFICATE, number, observed, rounding, certified)
     for bound in bounds:
         allowed = bound.output_change
-        if not bound.applies or bound.side is not Side.UPPER or bound.comparator or allowed is None:
+        if bound.side is not Side.UPPER or bound.comparator or allowed is None:
             continue
-        if bound.scope != Scope.LOCAL:
+        if bound.certifies:
             yield Comparison(bound.name, number, observed, rounding, allowed)
-        elif entry.lipschitz.lower is not None:
+        elif bound.scope is Scope.LOCAL and entry.lipschitz.lower is not None:
             attained = entry.lipschitz.lower * (entry.budget.radius or 0.0)
             yield Comparison(bound.name, number, attained, CONSTANT_ROUNDING * attained + rounding, allowed)
 

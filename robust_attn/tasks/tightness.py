@@ -56,6 +56,9 @@ class TightnessTask(Task):
         return study_view(run, panels(of_kind(run.records, TightnessRecord)))
 
 
+_APART = "Dashed: constants at the tokens. They bound infinitely small changes only, so a promise may exceed them."
+
+
 def panels(records: Sequence[TightnessRecord]) -> tuple[Panel, ...]:
     """One panel over layers for the certificate, one over bounds for the first layer: largest excess over samples."""
     if not records:
@@ -64,12 +67,14 @@ def panels(records: Sequence[TightnessRecord]) -> tuple[Panel, ...]:
     layers = sorted({record.layer or 0 for record in records})
     certified = {f"layer {layer}": _largest([r for r in records if r.layer == layer], None) for layer in layers}
     own = [record for record in records if record.layer == first]
-    upper = dict.fromkeys(b.name for r in own for b in r.bounds if b.applies and b.side is Side.UPPER)
+    known = [bound for record in own for bound in record.bounds if bound.side is Side.UPPER]
+    apart = frozenset(bound.name for bound in known if bound.at_tokens)
+    upper = dict.fromkeys(bound.name for bound in known if bound.applies or bound.at_tokens)
     bounds = {name: _largest(own, name) for name in upper}
     label, ratio = f"radius ({records[0].budget.kind})", "allowed change / (radius × local constant)"
     return (
         Panel("tightness", "Certified over exact local change", label, ratio, certified),
-        Panel("tightness_bounds", f"Every bound, layer {first}", label, ratio, bounds),
+        Panel("tightness_bounds", f"Every bound, layer {first}", label, ratio, bounds, apart, caption=_APART),
     )
 
 

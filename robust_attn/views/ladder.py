@@ -139,7 +139,7 @@ def _ratio(rung: Rung, base: float | None) -> Cell:
 
 def _log10_of(bound: BoundPart, offset: float | None) -> float | None:
     change = bound.output_change
-    if not bound.applies:
+    if not (bound.applies or bound.at_tokens):
         return None
     if change is not None:
         return math.log10(change) if change > 0 else None if change < 0 else -math.inf

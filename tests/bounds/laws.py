@@ -15,7 +15,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import ScaledJacobian
-from robust_attn.bounds.bound import Bound, Side
+from robust_attn.bounds.bound import AT_TOKENS, Bound, Side
 from robust_attn.budget import BUDGETS, Budget
 from robust_attn.observation import Observation, observe
 from tests.cases import (
@@ -81,10 +81,9 @@ class BoundLaws:
         return BUDGETS[kind](radius)
 
     def allowed(self, layer: AttentionLayer, sample: TokenMeasure, budget: Budget) -> dict[str, float]:
-        """What each bound that speaks allows. What is infinite certifies nothing."""
-        speaking = [
-            bound for bound in self.promised(layer, sample, budget) if bound.applies and bound.side is Side.UPPER
-        ]
+        """What each bound that speaks allows, constants at the tokens among them. What is infinite certifies nothing."""
+        upper = [bound for bound in self.promised(layer, sample, budget) if bound.side is Side.UPPER]
+        speaking = [bound for bound in upper if bound.applies or bound.why_not == AT_TOKENS]
         assert not any(bound.certifies and math.isinf(bound.output_change) for bound in speaking)
         return {bound.name: bound.output_change for bound in speaking if bound.name in self.names}
 

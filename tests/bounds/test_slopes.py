@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from robust_attn.bounds.ball import ball_norms
-from robust_attn.bounds.bound import from_output_change
+from robust_attn.bounds.bound import at_tokens, from_output_change
 from robust_attn.bounds.interval import Ball, ball_of, inflated
 from robust_attn.bounds.rows import row_blocks
 from robust_attn.bounds.slopes import Slopes, block_slope, column_slope, slopes_on
@@ -26,7 +26,10 @@ class TestConstantsAtTheTokens(ConstantLaws):
         (norms,) = ball_norms(layer, head_norms(layer), one_sample(sample), (budget,))
         change = budget.hilbert_radius(sample)
         found = {"local.closed_form": norms.centre, "local.block_norm": norms.centre_blocks}
-        return [from_output_change(name, change * float(x), budget.radius, Scope.LOCAL) for name, x in found.items()]
+        return [
+            at_tokens(from_output_change(name, change * float(x), budget.radius, Scope.LOCAL))
+            for name, x in found.items()
+        ]
 
 
 def plain_ball(length: int) -> Ball:

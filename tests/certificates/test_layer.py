@@ -197,6 +197,7 @@ def test_the_path_by_hand():
     assert found("local.ball").output_change == pytest.approx((3 + 45 / 64) / 2, rel=1e-5)
     assert found("local.second_order_deterministic").output_change == pytest.approx(3 / 2 + 9 / 128, rel=1e-5)
     assert found("local.closed_form").output_change == pytest.approx(3 / 2)
+    assert not found("local.closed_form").applies
     assert found(HULL).output_change == pytest.approx(3 / 2)
 
 

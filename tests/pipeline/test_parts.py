@@ -5,15 +5,15 @@ import pytest
 from robust_attn.attacks.baseline import RandomMove
 from robust_attn.bounds.bound import not_applicable
 from robust_attn.bounds.setting import BallSetting
-from robust_attn.budget import Wasserstein
+from robust_attn.budget import Frobenius, Wasserstein
 from robust_attn.certificates.layer import certify_batch
 from robust_attn.certificates.radius import CertifiedRadius
 from robust_attn.pipeline.checks import check_fields
 from robust_attn.pipeline.jobs import LayerJob, Subject
-from robust_attn.pipeline.parts import bound_parts, norms_part, radius_part
+from robust_attn.pipeline.parts import bound_parts, norms_part, radius_part, scale_part
 from robust_attn.spectral.norms import head_norms
 from robust_attn.types import Scope
-from tests.cases import Case, generator, random_layer, random_measure
+from tests.cases import Case, generator, random_layer, random_measure, scalar_layer, scalar_measure
 
 
 def test_a_bound_that_does_not_apply_has_no_numbers_and_a_reason():
@@ -31,6 +31,16 @@ def test_a_radius_without_end_is_null_and_says_so(radius, said, unbounded):
     assert (fields.radius, fields.unbounded) == (said, unbounded)
     assert (fields.tolerance, fields.bound, fields.failure_probability) == (0.1, "x", 1e-9)
     assert radius_part(None) is None
+
+
+@pytest.mark.parametrize(("budget", "tokens"), [(Wasserstein(0.1), 5.0 / 2**0.5), (Frobenius(0.1), 5.0)])
+def test_scale_by_hand(budget, tokens):
+    """Tokens 3 and 4, A = 0, V = 2: every row of the output is twice their mean, 7. Mean square 25/2, or sum 25."""
+    measure = scalar_measure([3.0, 4.0])
+    scale = scale_part(budget, measure, scalar_layer(0.0, 2.0))
+    assert scale.tokens == pytest.approx(tokens)
+    assert scale.output == pytest.approx(7.0 * (1.0 if isinstance(budget, Wasserstein) else 2**0.5))
+    assert scale_part(budget, measure).output is None
 
 
 def test_norms_of_a_layer_are_those_of_its_largest_head():
