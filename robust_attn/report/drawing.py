@@ -9,6 +9,7 @@ from robust_attn.report.style import (
     CERTIFIED,
     INK,
     MARKERS,
+    MUTED,
     OBSERVED,
     OTHER,
     SERIES,
@@ -34,6 +35,10 @@ DECADES = 12
 FINEST = 0.05
 """A linear axis around a level reaches at least this far from it: rounding must not look like a difference."""
 MOST_TIPS = 1500
+ROW, ROW_BELOW_NAME = 0.27, 0.4
+"""Inches that a row of a figure beside names takes, and one below its name."""
+LONGEST_BESIDE = 14
+"""Characters of a name that stands beside its row."""
 _DASHES = (0, (4, 2))
 _STYLES: dict[Role, dict[str, Any]] = {
     Role.CERTIFIED: {"lw": 2.6, "marker": "o", "ms": 6.0, "zorder": 4},
@@ -121,7 +126,7 @@ def _colour(panel: Panel, name: str, look: Look) -> str:
 def _over_axis(panel: Panel, tips: Tips) -> "matplotlib.figure.Figure":
     near, names = _near(panel)
     entries = 0 if all(panel.look(name).role is Role.TRACE for name in near) else len(near)
-    figure, axes = canvas(2.9 + 0.19 * _legend_rows(names, entries))
+    figure, axes = canvas(2.9 + 0.2 * _legend_rows(names, entries))
     for name, points in near.items():
         _line(axes, panel, name, points, label=names[name], tips=tips)
     for x, low, high in panel.ranges:
@@ -193,7 +198,11 @@ def _level(axes: "matplotlib.axes.Axes", panel: Panel, *, upright: bool) -> None
     """The value to compare with: what was reached among bounds, the promise among shares."""
     if panel.level is None or (panel.log_y and panel.level <= 0):
         return
-    if upright:
+    if upright and _names_above(panel):  # beside the marks alone, not through the names
+        places = sorted({place for points in panel.lines.values() for place, _ in points})
+        low, high = [place - 0.2 for place in places], [place + 0.2 for place in places]
+        axes.vlines([panel.level] * len(places), low, high, color=OBSERVED, lw=1.6)
+    elif upright:
         axes.axvline(panel.level, color=OBSERVED, lw=1.4, ls=_DASHES)
     else:
         axes.axhline(panel.level, color=CERTIFIED if panel.percent else OTHER, lw=1.6)
@@ -201,10 +210,12 @@ def _level(axes: "matplotlib.axes.Axes", panel: Panel, *, upright: bool) -> None
 
 def _beside_names(panel: Panel, tips: Tips) -> "matplotlib.figure.Figure":
     """Marks on a horizontal scale, a row per name; where a row has one mark, its value stands beside it."""
-    single = len(panel.lines) >= len(panel.categories) and all(len(points) < 2 for points in panel.lines.values())
+    marks = [place for points in panel.lines.values() for place, _ in points]
+    single = len(marks) == len(set(marks)) and all(len(points) < 2 for points in panel.lines.values())
     entries = 0 if single or len(panel.lines) < 2 else len(panel.lines)
     rows = _legend_rows(dict.fromkeys(panel.lines, ""), entries)
-    figure, axes = canvas(0.75 + 0.25 * max(len(panel.categories), 2) + 0.19 * rows)
+    pitch = ROW_BELOW_NAME if _names_above(panel) else ROW
+    figure, axes = canvas(0.75 + pitch * max(len(panel.categories), 2) + 0.2 * rows)
     for place, low, high in panel.ranges:
         axes.plot([low, high], [place, place], color=OTHER, lw=1.2, alpha=0.75, zorder=1)
     if panel.bars:
@@ -243,11 +254,29 @@ def _bars(axes: "matplotlib.axes.Axes", panel: Panel, tips: Tips) -> None:
     axes.set_xlabel(literal(panel.y_label))
 
 
+def _names_above(panel: Panel) -> bool:
+    """Whether names are too long to stand beside their rows: on a narrow screen they would leave no room for these."""
+    return max(map(len, panel.categories)) > LONGEST_BESIDE
+
+
 def _names(axes: "matplotlib.axes.Axes", panel: Panel) -> None:
-    axes.set_yticks(range(len(panel.categories)), [literal(shortened(name, 34)) for name in panel.categories])
-    axes.tick_params(axis="y", labelcolor=INK, labelsize=SMALL)
+    """Beside the rows, or each above its own; a row without a mark is a title of those that follow."""
+    shown = [literal(shortened(name, 46)) for name in panel.categories]
     axes.grid(axis="y", visible=False)
-    axes.set_ylim(len(panel.categories) - 0.5, -0.5)
+    if not _names_above(panel):
+        axes.set_yticks(range(len(shown)), shown)
+        axes.tick_params(axis="y", labelcolor=INK, labelsize=SMALL)
+        axes.set_ylim(len(shown) - 0.5, -0.5)
+        return
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    marked = {place for points in panel.lines.values() for place, _ in points}
+    for place, name in enumerate(shown):
+        style: dict[str, Any] = {"color": INK} if place in marked else {"color": MUTED, "style": "italic"}
+        axes.text(
+            0, place - 0.42, name, transform=axes.get_yaxis_transform(), va="center", ha="left", fontsize=SMALL, **style
+        )
+    axes.set_ylim(len(shown) - 0.6, -0.75)
 
 
 def _value_beside(axes: "matplotlib.axes.Axes", panel: Panel, name: str, place: float, value: float) -> None:
@@ -295,7 +324,7 @@ def _legend_rows(names: Mapping[str, str], entries: int) -> int:
 
 def _legend_columns(names: Mapping[str, str]) -> int:
     longest = max((len(shown or name) for name, shown in names.items()), default=0)
-    return 3 if longest <= 14 else 2 if longest <= 32 else 1
+    return 3 if longest <= 9 else 2 if longest <= 20 else 1
 
 
 def _legend(figure: "matplotlib.figure.Figure", axes: "matplotlib.axes.Axes", names: Mapping[str, str]) -> None:

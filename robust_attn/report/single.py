@@ -57,6 +57,7 @@ def write_pages(folder: Path, view: View, about: About, *, name: str = "report",
 def run_view(run: Run, conditions: Sequence[Condition] = ()) -> View:
     """The view of a run, with what its gate says and the time that it took."""
     view = with_gate(view_of(run), gate_of_run(run, conditions))
+    view = replace(view, statement=replace(view.statement, tested=facts.tested(run)))
     seconds = (run.summary or {}).get("seconds")
     if not run.records or not isinstance(seconds, int | float):
         return view

@@ -28,15 +28,15 @@ VARIABLES = {
 }
 """The name of each colour in the style of a page."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
-WIDTH = 5.2
+WIDTH = 4.4
 """Inches. Narrow, so that the smallest letters can still be read on a telephone."""
-SMALL = 8.5
+SMALL = 9.0
 _FAMILIES = {"paper": PAPER, "sharp": SHARP, "local": LOCAL, "ball": LOCAL, "split": LOCAL}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "robust_attn",
     "font.family": "sans-serif",
-    "font.size": 9.5,
+    "font.size": 10.0,
     "text.color": INK,
     "axes.labelcolor": MUTED,
     "axes.edgecolor": LINE,

@@ -9,8 +9,9 @@ from robust_attn.records.store import Run
 from robust_attn.records.verdicts import badness, verdict_counts
 from robust_attn.types import Verdict
 from robust_attn.views import words
+from robust_attn.views.convergence import convergence_panel
 from robust_attn.views.ladder import ladder_of, ladder_panel, ladder_table, paper_log10
-from robust_attn.views.layers import convergence_panel, verdict_of
+from robust_attn.views.layers import verdict_of
 from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
 from robust_attn.views.panel import Look, Panel, Role
 from robust_attn.views.table import Fields, Table, counts, numbers, perhaps, table_of, texts, verdicts

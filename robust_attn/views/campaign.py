@@ -207,5 +207,5 @@ def _panel(found: Findings) -> Panel | None:
         looks={"closest approach": Look(Role.OBSERVED)},
         categories=tuple(ordered),
         level=1.0,
-        caption="At the dashed line a bound is attained; a point beyond it would be a broken promise.",
+        caption="At the orange line a bound is attained; a point beyond it would be a broken promise.",
     )

@@ -115,7 +115,7 @@ def certificate_table(rows: Sequence[CertificateRow], noun: str) -> Table:
         perhaps("|A|", lambda row: row.largest(lambda record: record.norms.interaction), optional=True),
         perhaps("κ", lambda row: row.largest(lambda record: record.norms.kappa), optional=True),
         perhaps("c_n", lambda row: row.largest(lambda record: record.norms.mixing), optional=True),
-        constants("Local Lipschitz", lambda row: row.constant),
+        constants("Local constant", lambda row: row.constant),
         perhaps("Paper’s bound", lambda row: largest(map(paper_log10, row.records)), power_of_ten, optional=True),
         numbers("Moves at most", lambda row: row.certified, at_most),
         texts("Certified by", lambda row: row.widest.certified.bound, code=True),

@@ -10,10 +10,11 @@ from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Covers, Verdict
 from robust_attn.views import layers, words
 from robust_attn.views.certificates import certificate_rows, certificate_table, heads_panel, radius_promise, radius_tile
+from robust_attn.views.convergence import convergence_panel
 from robust_attn.views.facts import input_noun
 from robust_attn.views.ladder import ladder_of, ladder_panel, ladder_table
 from robust_attn.views.layers import LayerRow, by_layer, covers_of, example_of, verdict_of
-from robust_attn.views.numerals import at_least, at_most, percent
+from robust_attn.views.numerals import at_least, at_most, percent, percent_at_most
 from robust_attn.views.panel import Panel
 from robust_attn.views.passages import passages_of
 from robust_attn.views.radii import radii_panel
@@ -70,7 +71,7 @@ def check_panels(checks: Sequence[Check]) -> tuple[Panel, ...]:
         title = f"The ladder of bounds, {place_of(example)}"
         reached = example.observed.output_change if example.attacked else None
         ladder = ladder_panel("ladder", title, ladder_of(example), "change of the output", reached)
-    return present(layers.layers_panel(checks), ladder, layers.convergence_panel(checks), radii_panel(checks))
+    return present(layers.layers_panel(checks), ladder, convergence_panel(checks), radii_panel(checks))
 
 
 def ladder_details(checks: Sequence[Check]) -> tuple[Table, ...]:
@@ -82,19 +83,33 @@ def ladder_details(checks: Sequence[Check]) -> tuple[Table, ...]:
     closest = "The record where the attack came closest. " if example.attacked else ""
     note = (
         f"{'The record that asks for attention. ' if asks else closest}The smallest upper bound that applies becomes "
-        "the promise; the others are shown so that you can see what it saves. What speaks of infinitely small changes "
-        "only stands apart: it is no bound within the budget."
+        "the promise; the others show what it saves. Constants at the tokens stand apart, at the end: they speak of "
+        "infinitely small changes, so they bound nothing within the budget."
     )
     title = f"Every bound for {place_of(example)}"
-    return (ladder_table("ladder-table", title, ladder_of(example), "Output change", note),)
+    return (ladder_table("ladder-table", title, ladder_of(example), "Output change", note, copies=example.copies),)
 
 
 def check_statement(checks: Sequence[Check], noun: str, radii: str = "") -> Statement:
     """What checks promise, how surely, and what they do not."""
     chances = [_chance(check) for check in checks if check.certified.output_change is not None]
     promises = tuple(said for said in (_promise(checks, by_layer(checks), noun), radii) if said)
-    confidence = words.joint_confidence(chances, "promise")
-    return Statement(check_headline(checks), promises, confidence, _limits(checks, noun))
+    confidence = words.joint_confidence(chances, "promise") if chances else ""
+    return Statement(check_headline(checks), promises, confidence, _limits(checks, noun), scale=_scale(checks))
+
+
+def _scale(checks: Sequence[Check]) -> str:
+    """How large tokens and outputs are, and what budget and promise are of that; nothing where it is not recorded."""
+    whole = [check for check in checks if check.head is None]
+    tokens, outputs = [check.scale.tokens for check in whole], [check.scale.output for check in whole]
+    moved = covering(layers.share_of(check.budget.radius, check.scale.tokens) for check in whole)
+    if moved is None or None in outputs:
+        return ""
+    norms = (words.span([norm for norm in some if norm is not None]) for some in (tokens, outputs))
+    said = "In the same norm the tokens measure {} and the outputs of the layers {}.".format(*norms)
+    said += f" The perturbation is at most {percent_at_most(moved)} of the tokens"
+    promised = covering(layers.share_of(check.certified.output_change, check.scale.output) for check in whole)
+    return f"{said}{'' if promised is None else f', the promise at most {percent_at_most(promised)} of an output'}."
 
 
 def check_headline(checks: Sequence[Check]) -> Headline:
@@ -120,7 +135,7 @@ def check_headline(checks: Sequence[Check]) -> Headline:
 def _vacuous(count: int, checks: Sequence[Check]) -> Headline:
     title = f"No promise was broken, but {words.nothing_new(count, len(checks))}"
     which = f"{sentence(share(count, len(checks), 'promise'))} {'is' if count == 1 else 'are'}"
-    detail = f"{which} no better than the trivial limit, which holds whatever a perturbation does.{_reach(checks)}"
+    detail = f"{which} no better than the trivial limit, which holds for any perturbation at all.{_reach(checks)}"
     return Headline(Tone.VACUOUS, title, detail)
 
 
@@ -210,8 +225,11 @@ def _tiles(checks: Sequence[Check]) -> list[Tile]:
     counts = verdict_counts(map(verdict_of, checks))
     attacked = [check for check in checks if check.attacked]
     what = "layer, sample and attack combinations" if attacked else "layer, head and sample combinations"
-    covered = covering(check.certified.output_change for check in checks if check.head is None)
-    meaning = "no output moves further, in any layer" if covered is not None else "at least one promise is missing"
+    whole = [check for check in checks if check.head is None]
+    covered = covering(check.certified.output_change for check in whole)
+    promised = covering(layers.share_of(check.certified.output_change, check.scale.output) for check in whole)
+    scale = f"; at most {percent_at_most(promised)} of its norm" if promised is not None else ""
+    meaning = f"no output moves further, in any layer{scale}" if covered is not None else "at least one is missing"
     cells = [_kept(counts, len(checks), what), Tile("Largest promise", at_most(covered), meaning)]
     if attacked:
         gain = largest(check.observed.gain for check in attacked)

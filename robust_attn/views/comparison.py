@@ -9,17 +9,19 @@ from robust_attn.records.store import Run
 from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Verdict
 from robust_attn.views import facts, words
-from robust_attn.views.numerals import at_least, at_most, percent
+from robust_attn.views.numerals import UNKNOWN, at_least, at_most, percent
 from robust_attn.views.panel import Look, Panel, Role, positive_line
-from robust_attn.views.run_line import UNSTATED, RunLine, run_lines, settings_label
+from robust_attn.views.run_line import UNSTATED, RunLine, run_lines, settings_label, task_of
 from robust_attn.views.split_gain import split_gains, split_panel, split_table
 from robust_attn.views.table import ABSENT, Cell, Field, Fields, Table, cells, counts, filled, perhaps, table_of, texts
 from robust_attn.views.trends import along_panels, trend_table, value_table
 from robust_attn.views.view import Headline, Statement, Tile, Tone, View, present
-from robust_attn.views.words import counted, sentence, share, shortened
+from robust_attn.views.words import counted, listed, sentence, share, shortened
 
 RUNS_SHOWN = 1000
 RUNS_DRAWN = 60
+DECADES_DRAWN = 10.0
+"""A promise further above the smallest number of all would flatten the figure, and is named below it."""
 COLUMNS_OF_SETTINGS = 5
 """More settings than these share one column."""
 
@@ -32,7 +34,7 @@ def comparison_view(top: Path, runs: Sequence[Run], links: Mapping[Path, str]) -
     return View(
         statement=Statement(headline(lines), extremes(lines), limits=_limits(lines)),
         tiles=_tiles(lines),
-        tables=filled(_unfinished_table(unfinished), _run_table(lines, links)),
+        tables=filled(_unfinished_table(unfinished), *_run_tables(top, runs, links)),
         panels=present(*along_panels(lines), *_side_by_side(lines), split_panel(gains)),
         terms=(words.GAIN, words.TIGHTNESS, words.LIPSCHITZ),
         details=filled(value_table(lines), split_table(gains), trend_table(lines)),
@@ -44,12 +46,12 @@ def headline(lines: Sequence[RunLine]) -> Headline:
     failed = sum(not line.complete for line in lines)
     counts, (flipped, predictions) = _counts(lines), _flips(lines)
     total = sum(counts.values())
-    more = f" {sentence(share(flipped, predictions, 'prediction'))} flipped." if predictions else ""
+    more = f" {_flipped_words(flipped, predictions)}." if predictions else ""
     more += f" {counted(failed, 'run')} failed or did not finish." if failed else ""
     runs = counted(len(lines), "run")
     if counts[Verdict.VIOLATED]:
         broken = share(counts[Verdict.VIOLATED], total, "check")
-        return Headline(Tone.VIOLATED, "A promise was broken", f"{sentence(broken)} violated, in {runs}.{more}")
+        return Headline(Tone.VIOLATED, "A promise was broken", f"It was violated in {broken}, in {runs}.{more}")
     if not total and any(line.run.records for line in lines):
         records = counted(sum(len(line.run.records) for line in lines), "record")
         tone = Tone.FLIPPED if flipped else Tone.MEASURED
@@ -61,7 +63,7 @@ def headline(lines: Sequence[RunLine]) -> Headline:
     if counts[Verdict.VACUOUS]:
         title = f"No promise was broken, but {words.nothing_new(counts[Verdict.VACUOUS], total)}"
         trivial = f"In {share(counts[Verdict.VACUOUS], total, 'check')} the promise is no better than the trivial limit"
-        return Headline(Tone.VACUOUS, title, f"{trivial}, in {runs}.{more}")
+        return Headline(Tone.VACUOUS, title, f"{runs} compared. {trivial}.{more}")
     tone, title = (Tone.UNKNOWN, "Every promise held so far") if failed else (Tone.HOLDS, "Every promise held")
     return Headline(tone, title, f"{counted(total, 'check')} in {runs}.{more}")
 
@@ -69,7 +71,7 @@ def headline(lines: Sequence[RunLine]) -> Headline:
 def extremes(lines: Sequence[RunLine]) -> tuple[str, ...]:
     """Best and worst: the run with the largest gain, the tightest and the loosest promise, each with its number."""
     gains = [line for line in lines if line.gain is not None]
-    shares = [line for line in lines if line.tightness is not None]
+    shares = [line for line in lines if line.tightness is not None and line.observed is not None]
     found = []
     if gains:
         strongest = max(gains, key=lambda line: line.gain or 0.0)
@@ -100,7 +102,7 @@ def _named(line: RunLine) -> str:
 
 
 def _limits(lines: Sequence[RunLine]) -> str:
-    tasks = {facts.text_of(facts.fact(line.run, "task")) for line in lines}
+    tasks = {line.task for line in lines}
     apart = " Runs of different tasks ask different questions: numbers are compared only where they mean the same."
     return f"Anything beyond what the report of each run says.{apart if len(tasks) > 1 else ''}"
 
@@ -139,7 +141,17 @@ def _unfinished_table(lines: Sequence[RunLine]) -> Table:
     return table_of("unfinished-table", "Runs that failed or did not finish", fields, lines, note=note, rest="")
 
 
-def _run_table(lines: Sequence[RunLine], links: Mapping[Path, str]) -> Table:
+def _run_tables(top: Path, runs: Sequence[Run], links: Mapping[Path, str]) -> tuple[Table, ...]:
+    """A table per task, because tasks have different numbers; each with the settings in which its own runs differ."""
+    tasks = list(dict.fromkeys(map(task_of, runs)))
+    if len(tasks) == 1:
+        return (_run_table("run-table", "Run by run", run_lines(top, runs), links),)
+    groups = {task: run_lines(top, [run for run in runs if task_of(run) == task]) for task in tasks}
+    titles = {task: "Runs that tell no task" if task == UNKNOWN else f"Runs of task={task}" for task in tasks}
+    return tuple(_run_table(f"run-table-{task}", titles[task], group, links) for task, group in groups.items())
+
+
+def _run_table(name: str, title: str, lines: Sequence[RunLine], links: Mapping[Path, str]) -> Table:
     together: Fields[RunLine] = (texts("Settings", lambda line: line.typed),)
     keys = list(lines[0].settings)
     fields: Fields[RunLine] = (
@@ -148,7 +160,7 @@ def _run_table(lines: Sequence[RunLine], links: Mapping[Path, str]) -> Table:
         texts("Status", lambda line: line.run.status),
         *(together if len(keys) > COLUMNS_OF_SETTINGS else map(_setting_field, keys)),
         counts("Records", lambda line: len(line.run.records), optional=True),
-        perhaps("Local Lipschitz", lambda line: line.lipschitz, at_least, optional=True),
+        perhaps("Local constant, at least", lambda line: line.lipschitz, at_least, optional=True),
         perhaps("Largest gain", lambda line: line.gain, at_least, optional=True),
         perhaps("Observed", lambda line: line.observed, at_least, optional=True),
         perhaps("Certified", lambda line: line.certified, at_most, optional=True),
@@ -157,7 +169,7 @@ def _run_table(lines: Sequence[RunLine], links: Mapping[Path, str]) -> Table:
         perhaps("Nearest flip", lambda line: line.flip_radius, at_most, optional=True),
     )
     note = "The worst of each run over its layers and samples."
-    return table_of("run-table", "Run by run", fields, lines, note=note, limit=RUNS_SHOWN, rest="")
+    return table_of(name, title, fields, lines, note=note, limit=RUNS_SHOWN, rest="")
 
 
 def _setting_field(key: str) -> Field[RunLine]:
@@ -167,6 +179,12 @@ def _setting_field(key: str) -> Field[RunLine]:
 def _verdicts(line: RunLine) -> Cell:
     said = words.verdict_words(line.counts) or ("no verdicts" if line.run.records else "none yet")
     return Cell(said, verdict=line.verdict)
+
+
+def _flipped_words(flipped: int, total: int) -> str:
+    if total == 1:
+        return f"The one prediction attacked {'was flipped' if flipped else 'was not flipped'}"
+    return f"{sentence(share(flipped, total, 'prediction'))} {'was' if flipped == 1 else 'were'} flipped"
 
 
 def _flipped(line: RunLine) -> Cell:
@@ -182,9 +200,13 @@ def _side_by_side(lines: Sequence[RunLine]) -> list[Panel]:
 
 
 def _runs_panel(kind: str, known: Sequence[RunLine], *, only: bool) -> Panel:
-    drawn = known[:RUNS_DRAWN]
+    lowest = min(value for line in known for value in (line.observed, line.certified) if value)
+    far = [line for line in known if (line.certified or 0.0) > lowest * 10.0**DECADES_DRAWN]
+    drawn = [line for line in known if line not in far][:RUNS_DRAWN]
     pairs = [[value for value in (line.observed, line.certified) if value] for line in drawn]
     many = f" The first {RUNS_DRAWN} runs are drawn." if len(known) > RUNS_DRAWN else ""
+    beyond = listed((f"{_short(line)} ({at_most(line.certified)})" for line in far), 4)
+    many += f" Far above the axis: {beyond}." if far else ""
     return Panel(
         "runs" if only else f"runs-{kind}",
         "Run by run" if only else f"Run by run, budgets of kind {kind}",

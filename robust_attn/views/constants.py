@@ -103,7 +103,7 @@ def _statement(records: Sequence[ConstantRecord]) -> Statement:
     span = f" at {lengths[0]} to {lengths[-1]} tokens" if len(lengths) > 1 else ""
     known = [record.lipschitz for record in records if record.lipschitz.upper is not None]
     unknown = len(records) - len(known)
-    detail = f"{counted(len(records), 'local Lipschitz constant')}{span}."
+    detail = f"{counted(len(records), 'local constant')}{span}."
     headline = Headline(Tone.MEASURED, "Sensitivity was measured; nothing was attacked", detail)
     if unknown:
         detail += f" Of these, {unknown} could not be computed."
@@ -157,7 +157,7 @@ def _growth_table(growth: Sequence[Growth], axis: Axis) -> Table:
         f"Mean over the samples. The exponent b of the fitted power law says that the constant grows like {axis.label} "
         "to the power b; the interval is over samples."
     )
-    title = f"Mean local Lipschitz constant against the {axis.label}, by two estimators"
+    title = f"Mean local constant against the {axis.label}, by two estimators"
     return table_of(f"growth-{axis.key}", title, fields, growth, note=note, terminal=True)
 
 
@@ -188,7 +188,7 @@ def _panel(growth: Sequence[Growth], axis: Axis) -> Panel | None:
         f"lipschitz_{axis.key}",
         f"Sensitivity against the {'length' if axis is TOKENS else axis.label}",
         axis.label,
-        "mean local Lipschitz constant",
+        "mean local constant",
         lines,
         looks=looks,
         caption=caption,
@@ -203,7 +203,7 @@ def _record_table(records: Sequence[ConstantRecord]) -> Table:
         *sample_fields(records),
         counts("Tokens", lambda record: record.tokens),
         perhaps("Largest norm", lambda record: record.radius),
-        constants("Local Lipschitz", lambda record: record.lipschitz),
+        constants("Local constant", lambda record: record.lipschitz),
         perhaps("Paper’s released code", lambda record: record.released, at_least),
     )
     note = "One line per layer, sample and length; the constant is attained at least, and not exceeded at most."

@@ -9,7 +9,7 @@ from typing import Any
 from robust_attn.records.flat import flat
 from robust_attn.records.home import without_home
 from robust_attn.records.store import Run
-from robust_attn.views.words import counted
+from robust_attn.views.words import counted, counted_names, lengths_of, sentence
 
 _STATES = {
     "failed": "This run failed",
@@ -43,6 +43,21 @@ def input_noun(run: Run) -> str:
         return "image"
     nouns = {"gaussian": "token set", "sphere": "token set", "rows": "row", "images": "image"}
     return nouns.get(text_of(run.config.get("data")), "text")
+
+
+def tested(run: Run) -> str:
+    """What was looked at: which layers of which model, on which inputs, attacked by what."""
+    records = [record for record in run.records if record.tokens]
+    if not records or any(record.kind in ("soundness", "campaign", "splitting") for record in records):
+        return ""
+    first, layers = records[0], sorted({record.layer for record in records if record.layer is not None})
+    whole = any(record.kind in ("prediction", "repeat") for record in records) or not layers
+    part = "" if whole else f"{counted_names(layers, 'layer')} of "
+    samples = len({(record.sample, record.row) for record in records})
+    inputs = f"{counted(samples, input_noun(run))} of {lengths_of(records)}"
+    name = text_of(fact(run, "attack"))
+    attacked = f", attacked by {name}" if (run.summary or {}).get("attack") and name not in ("none", "unknown") else ""
+    return f"{sentence(part)}{first.model} (weights {first.weights}), on {inputs}{attacked}."
 
 
 def subtitle(run: Run, *, attacked: bool) -> str:

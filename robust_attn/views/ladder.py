@@ -13,10 +13,13 @@ from robust_attn.types import Scope, Side
 from robust_attn.views.numerals import at_least, power_of_ten
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Role
 from robust_attn.views.table import ABSENT, LARGEST, Cell, Fields, Table, cells, table_of, texts
-from robust_attn.views.words import SCOPES, family, smallest
+from robust_attn.views.words import PARTS_OF_TOKENS, SCOPES, family, smallest
 
 DECADES_ABOVE = 8.0
 """Bounds further above what must be shown are named in the caption: e^(2a) would flatten everything else."""
+
+APART = "no bounds: constants at the tokens"
+"""The row of a figure after which these stand."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +73,14 @@ def paper_log10(record: Check | BallRecord) -> float | None:
     return smallest(rung.log10 for rung in upper if rung.bound.name.startswith("paper."))
 
 
-def ladder_table(name: str, title: str, ladder: Sequence[Rung], quantity: str, note: str) -> Table:
-    """A line per bound, with its ratio to the promise."""
+def ladder_table(name: str, title: str, ladder: Sequence[Rung], quantity: str, note: str, *, copies: int = 1) -> Table:
+    """A line per bound, with its ratio to the promise; `copies` of a token were written by the attack."""
+    scopes = SCOPES | ({Scope.BALL: PARTS_OF_TOKENS} if copies > 1 else {})
     base = next((rung.log10 for rung in ladder if rung.promises), None)
     fields: Fields[Rung] = (
         texts("Bound", lambda rung: rung.bound.name, code=True),
         texts("What it is", _kind),
-        texts("Speaks for", lambda rung: SCOPES[rung.bound.scope], optional=True),
+        texts("Speaks for", lambda rung: scopes[rung.bound.scope], optional=True),
         cells(quantity, _value),
         cells("Against the promise", lambda rung: _ratio(rung, base), optional=True),
     )
@@ -90,34 +94,45 @@ def ladder_panel(name: str, title: str, ladder: Sequence[Rung], quantity: str, r
         return None
     floor = math.log10(reached) if reached else min(rung.log10 or 0.0 for rung in known)
     near = [rung for rung in known if (rung.log10 or 0.0) <= floor + 2 * DECADES_ABOVE]
-    start = 10**floor
-    values = [10 ** (rung.log10 or 0.0) for rung in near]
-    seen = " The dashed line is what was reached." if reached else ""
+    start, rows = 10**floor, _rows(near)
+    values = {place: 10 ** (rung.log10 or 0.0) for place, rung in enumerate(rows) if rung is not None}
+    seen = " The orange mark is what was reached." if reached else ""
     caption = (
         f"Each row is one theorem’s answer to the same question. Filled blue: the promise.{seen} Hollow circles are "
-        "lower bounds, which no promise for the same inputs can undercut; grey diamonds speak of infinitely small "
-        f"changes only, so they bound nothing within the budget.{_beyond(ladder, near)}"
+        "lower bounds, which no promise for the same inputs can undercut. Grey diamonds, apart at the end, are "
+        f"constants at the tokens: they bound infinitely small changes only.{_beyond(ladder, near)}"
     )
     return Panel(
         name,
         title,
         "bound",
         quantity,
-        {rung.bound.name: ((float(place), values[place]),) for place, rung in enumerate(near)},
+        {rung.bound.name: ((float(place), values[place]),) for place, rung in enumerate(rows) if rung is not None},
         looks={rung.bound.name: Look(rung.role, rung.bound.name) for rung in near},
-        categories=tuple(rung.bound.name for rung in near),
-        ranges=tuple((float(place), min(start, value), max(start, value)) for place, value in enumerate(values)),
+        categories=tuple(APART if rung is None else rung.bound.name for rung in rows),
+        ranges=tuple(
+            (float(place), min(start, values[place]), max(start, values[place]))
+            for place, rung in enumerate(rows)
+            if rung is not None and rung.role is not Role.TANGENT
+        ),
         level=reached,
         caption=caption,
         description="; ".join(f"{rung.bound.name} {rung.shown}" for rung in near),
     )
 
 
+def _rows(near: Sequence[Rung]) -> list[Rung | None]:
+    """The bounds, then a row without one, then constants at the tokens, where there are both."""
+    apart = [rung for rung in near if rung.role is Role.TANGENT]
+    bounds = [rung for rung in near if rung.role is not Role.TANGENT]
+    return [*bounds, None, *apart] if apart and bounds else list(near)
+
+
 def _kind(rung: Rung) -> str:
     if rung.bound.comparator:
         return family("comparator")
     if rung.bound.scope is Scope.LOCAL:
-        return f"{family(rung.bound.name)}; for infinitely small changes, bounds nothing within the budget"
+        return "constant at the tokens times the budget: for infinitely small changes, no bound"
     if rung.bound.side is Side.LOWER:
         return "lower bound: no promise for these inputs can be smaller"
     return f"{family(rung.bound.name)}{' — the promise' if rung.promises else ''}"

@@ -12,20 +12,19 @@ from robust_attn.records.verdicts import badness
 from robust_attn.types import Covers, Scope, Verdict
 from robust_attn.views import table
 from robust_attn.views.ladder import DECADES_ABOVE, ladder_of, paper_log10
-from robust_attn.views.numerals import at_least, at_most, percent, power_of_ten
+from robust_attn.views.numerals import at_least, at_most, percent, percent_at_most, power_of_ten
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role, positive_line
 from robust_attn.views.samples import sample_fields, sample_number
 from robust_attn.views.table import Fields, Table, constants, counts, numbers, perhaps, table_of, texts, verdicts
-from robust_attn.views.words import COVERS, counted, largest
-
-CURVES_SHOWN = 40
+from robust_attn.views.words import COVERS, covering
 
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One layer: the promise of `widest` covers all of its samples, `worst` is the one that matters most."""
+    """One layer: the promise of `widest` covers all of its `checks`, `worst` is the one that matters most."""
 
     layer: int | None
+    checks: tuple[Check, ...]
     widest: Check
     worst: Check
 
@@ -35,9 +34,19 @@ class LayerRow:
         return self.widest.certified.output_change
 
     @property
+    def share(self) -> float | None:
+        """The promise as a share of the norm of the output, the largest over the samples; None where it is unknown."""
+        return covering(share_of(check.certified.output_change, check.scale.output) for check in self.checks)
+
+    @property
     def verdict(self) -> Verdict:
         """That of the worst sample: a bad one comes before any other."""
         return verdict_of(self.worst)
+
+
+def share_of(change: float | None, norm: float | None) -> float | None:
+    """A change as a share of the norm of what changes."""
+    return change / norm if change is not None and norm else None
 
 
 def verdict_of(record: Check | BallRecord | RepeatLayerRecord) -> Verdict:
@@ -63,7 +72,8 @@ def by_layer(checks: Iterable[Check]) -> tuple[LayerRow, ...]:
         if check.head is None:  # what one head promises is not a promise of its layer
             groups[check.layer].append(check)
     order = sorted(groups, key=lambda layer: math.inf if layer is None else layer)
-    return tuple(LayerRow(layer, max(groups[layer], key=promised), max(groups[layer], key=concern)) for layer in order)
+    found = ((layer, tuple(groups[layer])) for layer in order)
+    return tuple(LayerRow(layer, some, max(some, key=promised), max(some, key=concern)) for layer, some in found)
 
 
 def promised(check: Check) -> float:
@@ -107,32 +117,41 @@ def shown_first(checks: Sequence[Check], limit: int) -> list[Check]:
 
 def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
     """The promise of every layer, beside its worst sample."""
-    attacked = any(check.attacked for check in checks)
-    seen: Fields[LayerRow] = (
+    attacked, rows = any(check.attacked for check in checks), by_layer(checks)
+    other: Fields[LayerRow] = (
         sample_number(checks, lambda row: row.worst, "Worst {}", optional=True),
-        numbers("Its promise", lambda row: row.worst.certified.output_change, at_most, optional=True),
+        numbers("Its promise", lambda row: row.worst.certified.output_change, at_most),
+    )
+    seen: Fields[LayerRow] = (
+        *(other if any(row.worst is not row.widest for row in rows) else ()),
         numbers("Attack reached", lambda row: row.worst.observed.output_change, at_least),
         numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
         numbers("Gain", lambda row: row.worst.observed.gain, at_least),
     )
     fields: Fields[LayerRow] = (
         counts("Layer", lambda row: row.layer),
-        numbers("Moves at most", lambda row: row.certified, at_most),
-        texts("Certified by", lambda row: row.widest.certified.bound, code=True),
-        texts("Covers", lambda row: COVERS[covers_of(row.widest)], optional=True),
-        *(seen if attacked else ()),
-        constants("Local Lipschitz", lambda row: row.worst.lipschitz),
-        perhaps("Paper’s bound", lambda row: paper_log10(row.worst), power_of_ten, optional=True),
         verdicts(lambda row: row.verdict),
+        numbers("Moves at most", lambda row: row.certified, at_most),
+        perhaps("Of its norm", lambda row: row.share, percent_at_most, optional=True),
+        *(seen if attacked else ()),
+        constants("Local constant", lambda row: row.worst.lipschitz, optional=True),
+        texts("Certified by", lambda row: row.widest.certified.bound, code=True, optional=True),
+        texts("Covers", lambda row: COVERS[covers_of(row.widest)], optional=True),
+        perhaps("Paper’s bound", lambda row: paper_log10(row.worst), power_of_ten, optional=True),
     )
-    beside = (
-        f" Beside it the sample where the attack came closest to the promise for that {noun}. Gain and local Lipschitz "
-        "constant are per unit of input change."
-    )
-    note = f"The output of a layer moves by at most the amount given, for every {noun} tested."
-    note += beside if attacked else ""
     title = "The promise, layer by layer"
-    return table_of("layer-table", title, fields, by_layer(checks), note=note, terminal=terminal)
+    note = _layer_note(rows, noun, attacked=attacked)
+    return table_of("layer-table", title, fields, rows, note=note, terminal=terminal)
+
+
+def _layer_note(rows: Sequence[LayerRow], noun: str, *, attacked: bool) -> str:
+    scale = ", also as a share of the norm of that output" if any(row.share is not None for row in rows) else ""
+    note = f"The output of a layer moves by at most the amount given{scale}, for every {noun} tested."
+    beside = (
+        f" Beside it the {noun} where the attack came closest to its own promise. Gain and local constant are per unit "
+        "of input change."
+    )
+    return note + (beside if attacked else "")
 
 
 def record_table(checks: Sequence[Check], noun: str) -> Table:
@@ -147,18 +166,20 @@ def record_table(checks: Sequence[Check], noun: str) -> Table:
         counts("Layer", lambda check: check.layer),
         counts("Head", lambda check: check.head, optional=True),
         *sample_fields(checks),
+        verdicts(verdict_of),
         counts("Tokens", lambda check: check.tokens),
         *(seen if any(check.attacked for check in checks) else ()),
-        constants("Local Lipschitz", lambda check: check.lipschitz),
+        numbers("Moves at most", lambda check: check.certified.output_change, at_most),
+        perhaps("Norm of tokens", lambda check: check.scale.tokens, optional=True),
+        perhaps("Norm of output", lambda check: check.scale.output, optional=True),
+        constants("Local constant", lambda check: check.lipschitz),
+        texts("Certified by", lambda check: check.certified.bound, code=True),
         perhaps("Paper’s bound", paper_log10, power_of_ten, optional=True),
-        numbers("Best certified", lambda check: check.certified.output_change, at_most),
-        texts("Which bound", lambda check: check.certified.bound, code=True),
-        verdicts(verdict_of),
     )
     shown = shown_first(checks, table.ROWS_SHOWN)
     note = (
-        f"One line per layer and {noun}. Gain and Lipschitz constant are per unit of input change; the paper’s bound "
-        "and the best certified one are output changes within the budget."
+        f"One line per layer and {noun}. Gain and local constant are per unit of input change; promise and paper’s "
+        "bound are output changes within the budget."
     )
     if len(checks) > len(shown):
         note += " First those that ask for attention, then of every layer those where the attack came closest."
@@ -166,7 +187,7 @@ def record_table(checks: Sequence[Check], noun: str) -> Table:
 
 
 def layers_panel(checks: Sequence[Check]) -> Panel | None:
-    """Observed and certified output change per layer, the worst sample of each; every upper bound a thin line."""
+    """Observed and certified output change per layer, the worst sample of each; other upper bounds are thin lines."""
     worst = [row.worst for row in by_layer(checks) if row.layer is not None]
     attacked = any(check.attacked for check in worst)
     certified = positive_line((check.layer or 0, check.certified.output_change) for check in worst)
@@ -220,44 +241,6 @@ def _bounds(worst: Sequence[Check]) -> dict[str, list[Point]]:
     lines: defaultdict[str, list[Point]] = defaultdict(list)
     for check in worst:
         for rung in ladder_of(check):
-            if rung.bound.certifies and rung.log10 is not None and math.isfinite(rung.log10):
+            if rung.bound.certifies and not rung.promises and rung.log10 is not None and math.isfinite(rung.log10):
                 lines[rung.bound.name].append((float(check.layer or 0), rung.log10))
     return dict(sorted(lines.items(), key=lambda item: min(y for _, y in item[1])))
-
-
-def convergence_panel(
-    records: Iterable[Check | BallRecord], name: str = "convergence", what: str = "attack"
-) -> Panel | None:
-    """How far each attack or search had come after each step, as a share of its promise; the closest ones."""
-    found = ((record, shares_of(record.convergence, record.certified.promise)) for record in records)
-    curves = [(record, shares) for record, shares in found if record.head is None and len(shares) > 1]
-    if not curves:
-        return None
-    curves.sort(key=lambda curve: -max(y for _, y in curve[1]))
-    drawn = {f"layer {record.layer}, {record.named}": shares for record, shares in curves[:CURVES_SHOWN]}
-    best = percent(largest(y for _, shares in curves for _, y in shares))
-    many = f" The {CURVES_SHOWN} closest of {len(curves)} are drawn." if len(curves) > CURVES_SHOWN else ""
-    return Panel(
-        name,
-        f"Did the {what} finish its work?",
-        f"{what} step",
-        "share of the promise",
-        drawn,
-        looks=dict.fromkeys(drawn, Look(Role.TRACE)),
-        log_x=False,
-        level=1.0,
-        percent=True,
-        caption=(
-            f"Each curve is one {what}, step by step, as a share of what is promised (blue line). Curves that are flat "
-            f"at the end have found what this {what} can find; curves still rising would go further with more steps."
-            f"{many}"
-        ),
-        description=f"{counted(len(curves), 'curve')}; {best} of its promise was the closest",
-    )
-
-
-def shares_of(steps: Sequence[float | None], promise: float | None) -> tuple[Point, ...]:
-    """Positive values per step over a promise; gaps where a step is not known."""
-    if promise is None or promise <= 0:
-        return ()
-    return tuple((step, value / promise) for step, value in positive_line(enumerate(steps)))

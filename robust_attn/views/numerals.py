@@ -44,6 +44,11 @@ def percent(ratio: float | None) -> str:
     return UNKNOWN if ratio is None else f"{at_least(ratio * 100)} %"
 
 
+def percent_at_most(ratio: float | None) -> str:
+    """A ratio as a percentage, rounded up: a limit as a share of something."""
+    return UNKNOWN if ratio is None else f"{at_most(ratio * 100)} %"
+
+
 def tick(value: float) -> str:
     """A short label for a mark on an axis."""
     exponent = math.log10(abs(value)) if value else 0.0

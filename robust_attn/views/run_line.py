@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from robust_attn.records.verdicts import verdict_counts, worst_verdict
 from robust_attn.types import Verdict
 from robust_attn.views import facts
 from robust_attn.views.layers import verdict_of
+from robust_attn.views.numerals import UNKNOWN
 from robust_attn.views.predictions import was_flipped
 from robust_attn.views.words import covering, largest, smallest
 
@@ -20,6 +21,8 @@ UNSTATED = "—"
 """A setting that a run does not tell, for instance because it ended before its weights were known."""
 REPEATED = ("seed", "certificate.seed")
 """Settings that repeat a run rather than change what it is about: nothing is drawn or fitted against them."""
+NOT_COMPARED = ("tracker", "fail_if")
+"""Settings, with all below them, that change nothing about the numbers of a run."""
 _SUMMARY_KEYS = ("task", "model", "weights", "attack", "budget", "tokens", "samples")
 
 
@@ -57,6 +60,16 @@ class RunLine:
         return self.run.status == "complete"
 
     @property
+    def task(self) -> str:
+        """What the run did."""
+        return task_of(self.run)
+
+    @property
+    def family(self) -> tuple[str, frozenset[str]]:
+        """Its task and the names of what was typed: runs that share both differ as the jobs of a sweep do."""
+        return self.task, frozenset(_typed(self.run))
+
+    @property
     def typed(self) -> str:
         """What was typed for this run and differs from others, as a label."""
         typed = _typed(self.run)
@@ -78,9 +91,24 @@ def run_lines(top: Path, runs: Sequence[Run]) -> tuple[RunLine, ...]:
     return tuple(_line(top, run, keys) for run in runs)
 
 
-def given_keys(runs: Iterable[Run]) -> set[str]:
-    """The settings that were typed for any run."""
-    return {key for run in runs for key in _typed(run)}
+def task_of(run: Run) -> str:
+    """The name of the task of a run, or that it is unknown: a run that was killed may not tell."""
+    return run.task or UNKNOWN
+
+
+def families(lines: Sequence[RunLine]) -> tuple[tuple[RunLine, ...], ...]:
+    """Runs that differ as the jobs of one sweep do, together; runs without a companion are in none."""
+    found: dict[tuple[str, frozenset[str]], list[RunLine]] = {}
+    for line in lines:
+        found.setdefault(line.family, []).append(line)
+    return tuple(tuple(some) for some in found.values() if len(some) > 1)
+
+
+def swept_in(family: Sequence[RunLine]) -> tuple[str, ...]:
+    """The settings that were typed for all of these runs, with different values; none that only repeat runs."""
+    typed = [_typed(line.run) for line in family]
+    names = [key for key in typed[0] if key in family[0].settings and key not in REPEATED]
+    return tuple(key for key in names if len({given[key] for given in typed}) > 1)
 
 
 def swept_keys(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -105,8 +133,10 @@ def setting(run: Run, key: str) -> str:
 
 
 def _typed(run: Run) -> dict[str, str]:
+    """What was typed, by name, but for what changes no number."""
     pairs = (item.partition("=") for item in facts.overrides_of(run) if "=" in item)
-    return {key.lstrip("+~"): value for key, _, value in pairs}
+    given = {key.lstrip("+~"): value for key, _, value in pairs}
+    return {key: value for key, value in given.items() if key.partition(".")[0] not in NOT_COMPARED}
 
 
 def _line(top: Path, run: Run, keys: Sequence[str]) -> RunLine:

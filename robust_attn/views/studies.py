@@ -139,5 +139,6 @@ def excess_of(check: Check, bound: str | None = None) -> float | None:
     """The change that a bound (by default the certificate) allows, over radius times the local constant attained."""
     exact = (check.budget.radius or 0.0) * (check.lipschitz.lower or 0.0)
     part = check.bound(bound) if bound is not None else None
-    change = check.certified.output_change if bound is None else part.output_change if part and (part.applies or part.at_tokens) else None
+    stated = part.output_change if part and (part.applies or part.at_tokens) else None
+    change = check.certified.output_change if bound is None else stated
     return change / exact if change is not None and exact > 0 else None

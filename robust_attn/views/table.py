@@ -114,9 +114,9 @@ def cells(title: str, get: Callable[[Item], Cell], *, left: bool = False, option
     return Field(Column(title, Align.LEFT if left else Align.RIGHT, optional=optional), get)
 
 
-def constants(title: str, get: Callable[[Item], Constant]) -> Field[Item]:
+def constants(title: str, get: Callable[[Item], Constant], *, optional: bool = False) -> Field[Item]:
     """A column of constants, each from both sides."""
-    return Field(Column(title), lambda item: between(get(item).lower, get(item).upper))
+    return Field(Column(title, optional=optional), lambda item: between(get(item).lower, get(item).upper))
 
 
 def table_of(

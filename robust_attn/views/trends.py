@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 from robust_attn.views.fit import slope_with_error
 from robust_attn.views.numerals import at_least, percent, plain
 from robust_attn.views.panel import Look, Panel, Point, Role
-from robust_attn.views.run_line import REPEATED, RunLine, given_keys
+from robust_attn.views.run_line import RunLine, families, swept_in
 from robust_attn.views.table import Fields, Table, counts, numbers, perhaps, table_of, texts
 from robust_attn.views.words import largest, smallest
 
@@ -18,6 +19,8 @@ GROUPS_DRAWN = 8
 AXES_DRAWN = 3
 VALUES_SHOWN = 24
 Quantity = Callable[[RunLine], float | None]
+ByValue = tuple[str, str, list[RunLine]]
+"""A setting, one of its values, and the runs that have it."""
 QUANTITIES: dict[str, Quantity] = {
     "gain": lambda line: line.gain,
     "certified": lambda line: line.certified,
@@ -47,7 +50,7 @@ PROMISES = Drawn(
 CONSTANTS = Drawn(
     "constant",
     {"lipschitz": (Role.REACHED, QUANTITIES["lipschitz"])},
-    "largest local Lipschitz constant",
+    "largest local constant",
     "Sensitivity",
     "The largest gain that was measured or found, per unit of input change.",
 )
@@ -60,12 +63,9 @@ FLIPS = Drawn(
 )
 
 
-def numeric_keys(lines: Sequence[RunLine]) -> tuple[str, ...]:
-    """Settings that were typed, differ between the lines, and are positive numbers in all of them."""
-    typed = given_keys(line.run for line in lines)
-    keys = [key for key in (lines[0].settings if lines else {}) if key in typed and key not in REPEATED]
-    values = {key: {line.settings[key] for line in lines} for key in keys}
-    return tuple(key for key in keys if len(values[key]) > 1 and all(map(positive, values[key])))
+def numeric_keys(family: Sequence[RunLine]) -> tuple[str, ...]:
+    """Settings that the runs of a family sweep through, and that are positive numbers in all of them."""
+    return tuple(key for key in swept_in(family) if all(positive(line.settings[key]) for line in family))
 
 
 def positive(value: str) -> float | None:
@@ -78,12 +78,17 @@ def positive(value: str) -> float | None:
 
 
 def along_panels(lines: Sequence[RunLine]) -> tuple[Panel, ...]:
-    """A panel per swept number and kind of quantity, over those runs alone that have it."""
-    found = []
-    for drawn in (PROMISES, CONSTANTS, FLIPS):
-        known = [line for line in lines if any((value(line) or 0.0) > 0 for _, value in drawn.quantities.values())]
-        found += [_along(known, key, drawn) for key in numeric_keys(known)[:AXES_DRAWN]]
-    return tuple(panel for panel in found if panel is not None)
+    """A panel per sweep, number that it goes through, and kind of quantity, over those runs alone that have it."""
+    found: dict[str, Panel] = {}
+    for family, drawn in product(families(lines), (PROMISES, CONSTANTS, FLIPS)):
+        known = [line for line in family if any((value(line) or 0.0) > 0 for _, value in drawn.quantities.values())]
+        for key in numeric_keys(known)[:AXES_DRAWN] if known else ():
+            panel = _along(known, key, drawn)
+            if panel is not None:
+                number = sum(name.startswith(panel.name) for name in found)
+                panel = replace(panel, name=f"{panel.name}-{number + 1}") if number else panel
+                found[panel.name] = panel
+    return tuple(found.values())
 
 
 def _along(lines: Sequence[RunLine], key: str, drawn: Drawn) -> Panel | None:
@@ -152,12 +157,20 @@ def trend_table(lines: Sequence[RunLine]) -> Table:
 
 
 def _trends(lines: Sequence[RunLine]) -> Iterator[Trend]:
-    for key in numeric_keys(lines):
-        for quantity, value in QUANTITIES.items():
-            for group, some in _groups(lines, key).items():
-                points = [(math.log(x), math.log(y)) for line in some for x, y in _points([line], key, value)]
-                if len({x for x, _ in points}) >= FEWEST_POINTS:
-                    yield Trend(quantity, key, group, len(points), *slope_with_error(points))
+    swept = [(family, key) for family in families(lines) for key in numeric_keys(family)]
+    for (family, key), (quantity, value) in product(swept, QUANTITIES.items()):
+        for group, some in _groups(family, key).items():
+            points = [(math.log(x), math.log(y)) for line in some for x, y in _points([line], key, value)]
+            if len({x for x, _ in points}) >= FEWEST_POINTS:
+                yield Trend(quantity, key, group, len(points), *slope_with_error(points))
+
+
+def _by_value(family: Sequence[RunLine], key: str) -> list[ByValue]:
+    """The runs of a family by their values of a setting: by size where these are numbers, words before them."""
+    values = sorted({line.settings[key] for line in family}, key=lambda value: (positive(value) or 0.0, value))
+    found = [(key, value, [line for line in family if line.settings[key] == value]) for value in values]
+    known = [one for one in found if any({line.gain, line.tightness, line.lipschitz} - {None} for line in one[2])]
+    return known if len(values) < len(family) and len(values) <= VALUES_SHOWN and len(known) > 1 else []
 
 
 def value_table(lines: Sequence[RunLine]) -> Table:
@@ -165,15 +178,8 @@ def value_table(lines: Sequence[RunLine]) -> Table:
 
     Settings with as many values as runs say nothing and are left out, and so are those with nothing to compare.
     """
-    groups: list[tuple[str, str, list[RunLine]]] = []
-    for key in lines[0].settings if lines else ():
-        # by size where values are numbers, words before them
-        values = sorted({line.settings[key] for line in lines}, key=lambda value: (positive(value) or 0.0, value))
-        found = [(key, value, [line for line in lines if line.settings[key] == value]) for value in values]
-        known = [one for one in found if any({line.gain, line.tightness, line.lipschitz} - {None} for line in one[2])]
-        if len(values) < len(lines) and len(values) <= VALUES_SHOWN and len(known) > 1:
-            groups += known
-    fields: Fields[tuple[str, str, list[RunLine]]] = (
+    groups = [group for family in families(lines) for key in swept_in(family) for group in _by_value(family, key)]
+    fields: Fields[ByValue] = (
         texts("Setting", lambda group: group[0], code=True),
         texts("Value", lambda group: group[1]),
         counts("Runs", lambda group: len(group[2])),

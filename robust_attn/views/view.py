@@ -42,12 +42,28 @@ class Headline:
 
 @dataclass(frozen=True)
 class Statement:
-    """The first thing a report says: a verdict, what is promised, how surely, and what is not promised."""
+    """The first thing a report says: a verdict, what is promised, how surely, and what is not promised.
+
+    `tested` says what was looked at, `scale` how large it is, so that the numbers of the promise mean something.
+    """
 
     headline: Headline
     promises: tuple[str, ...] = ()
     confidence: str = ""
     limits: str = ""
+    tested: str = ""
+    scale: str = ""
+
+    @property
+    def aspects(self) -> tuple[tuple[str, str], ...]:
+        """What is said beside verdict and promise, each under a title of its own."""
+        known = (
+            ("Tested", self.tested),
+            ("For scale", self.scale),
+            ("How sure", self.confidence),
+            ("Not promised", self.limits),
+        )
+        return tuple((title, said) for title, said in known if said)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ SCOPES = {
     Scope.BALL: "these tokens ± budget",
     Scope.MEASURES: "these tokens ± budget, split at will",
 }
+PARTS_OF_TOKENS = "these parts of tokens ± budget"
+"""What bounds around given atoms speak of where tokens were split."""
 COVERS = {
     Covers.ATOMS: "these tokens moved, none split",
     Covers.COPIES: "these tokens moved, split as the attack did",
@@ -45,9 +47,9 @@ _NORMS = {
 }
 GAIN = ("Gain", "How much further the output moved than the input, in the strongest attack found.")
 LIPSCHITZ = (
-    "Local Lipschitz",
-    "The largest possible gain of an infinitely small perturbation of exactly these tokens: a value that is attained, "
-    "and one that is not exceeded.",
+    "Local constant",
+    "The local Lipschitz constant: the largest possible gain of an infinitely small perturbation of exactly these "
+    "tokens. Of two numbers the first is attained, the second is not exceeded.",
 )
 PAPER = ("Paper’s bound", "What the bounds of Castin, Ablin and Peyré (ICML 2024) promise for the same question.")
 TIGHTNESS = ("Tightness", "What was reached as a share of what is promised. At 100 % nothing can be improved.")
@@ -130,6 +132,18 @@ def listed(items: Iterable[object], most: int = 8) -> str:
     """Things in a row; of many the first ones."""
     every = [str(item) for item in items]
     return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
+
+
+def counted_names(names: Sequence[object], noun: str) -> str:
+    """Things by their names, as a person lists them: "layer 3", "layers 0 and 3", "layers 0 to 11"."""
+    every = [str(name) for name in names]
+    if len(every) == 1:
+        return f"{noun} {every[0]}"
+    numbers = [name for name in names if isinstance(name, int)]
+    if len(every) > 2 and numbers == list(range(numbers[0], numbers[0] + len(every))):
+        return f"{noun}s {every[0]} to {every[-1]}"
+    shown = every if len(every) <= 8 else [*every[:7], f"{len(every) - 7} more"]
+    return f"{noun}s {', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def span(values: Sequence[float]) -> str:

@@ -81,7 +81,7 @@ class BoundLaws:
         return BUDGETS[kind](radius)
 
     def allowed(self, layer: AttentionLayer, sample: TokenMeasure, budget: Budget) -> dict[str, float]:
-        """What each bound that speaks allows, constants at the tokens among them. What is infinite certifies nothing."""
+        """What each bound that speaks allows, constants at the tokens too. What is infinite certifies nothing."""
         upper = [bound for bound in self.promised(layer, sample, budget) if bound.side is Side.UPPER]
         speaking = [bound for bound in upper if bound.applies or bound.why_not == AT_TOKENS]
         assert not any(bound.certifies and math.isinf(bound.output_change) for bound in speaking)

@@ -12,7 +12,7 @@ from robust_attn.views.run_line import run_lines, swept_keys
 from robust_attn.views.split_gain import split_gains, split_panel
 from robust_attn.views.trends import along_panels, positive, trend_table, value_table
 from robust_attn.views.view import Tone
-from tests.records.samples import attack_record, constant_record, observed, study_record
+from tests.records.samples import attack_record, certified, constant_record, observed, study_record
 from tests.report.folders import grown
 
 from .runs import KINDS, run_of
@@ -109,7 +109,7 @@ def test_measurements_are_compared_and_promise_nothing():
     found = view(*(measured(n, n) for n in (16, 64, 256)))
     assert found.statement.headline.tone is Tone.MEASURED
     assert found.statement.headline.title == "Measurements compared"
-    assert "Local Lipschitz" in [column.title for column in found.tables[0].columns]
+    assert "Local constant, at least" in [column.title for column in found.tables[0].columns]
     assert "Certified" not in [column.title for column in found.tables[0].columns]
 
 
@@ -131,10 +131,31 @@ def test_runs_of_every_kind_together_keep_their_verdicts_and_collapse_no_plot():
     (runs,) = found.panels
     assert runs.name == "runs-wasserstein"
     assert len(runs.categories) == 2
-    table = found.tables[-1]
-    assert len(table.rows) == len(KINDS) + 1
-    assert {"4 of 4", "no verdicts"} <= {cell for row in rows(table) for cell in row}
+    assert [table.title for table in found.tables] == [f"Runs of task={kind}" for kind in KINDS]
+    assert [len(table.rows) for table in found.tables] == [2, *[1] * (len(KINDS) - 1)]
+    assert all("Verdicts" in [column.title for column in table.columns] for table in found.tables)
+    assert {"4 of 4", "no verdicts"} <= {cell for table in found.tables for row in rows(table) for cell in row}
     assert "different tasks" in found.statement.limits
+
+
+def test_runs_that_share_no_sweep_are_not_compared_setting_by_setting():
+    """Two runs typed with other settings, and a third with another tracker: nothing was swept."""
+    runs = [
+        job(0, attack_record(), overrides=("model=toy", "tokens=6")),
+        job(1, attack_record(), overrides=("model=toy", "layers=[0]", "tracker=none")),
+        job(2, attack_record(), overrides=("model=toy", "layers=[0]", "tracker.mode=online")),
+    ]
+    found = view(*runs)
+    assert [panel.name for panel in found.panels] == ["runs"]
+    assert found.details == ()
+    assert "tracker" not in {column.title for table in found.tables for column in table.columns}
+
+
+def test_a_promise_beyond_all_others_is_named_and_flattens_nothing():
+    runs = [job(i, attack_record(certified=certified(c)), overrides=(f"seed={i}",)) for i, c in enumerate((1, 2, 1e90))]
+    (panel,) = view(*runs).panels
+    assert len(panel.categories) == 2
+    assert "Far above the axis: 2 (1.00·10⁹⁰)" in panel.caption
 
 
 def test_failed_and_unfinished_runs_are_shown_first_as_such():

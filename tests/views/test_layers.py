@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from robust_attn.records.parts import BoundPart
+from robust_attn.records.parts import BoundPart, Scale
 from robust_attn.types import Scope, Verdict
 from robust_attn.views.layers import (
     by_layer,
-    convergence_panel,
     layer_table,
     layers_panel,
     record_table,
@@ -29,7 +28,7 @@ def test_a_layer_promises_what_covers_all_samples_and_shows_the_one_that_came_cl
     assert (row.certified, row.worst) == (4.5, close)
     assert by_layer([wide, replace(close, certified=NOTHING)])[0].certified is None
     cells = [cell.shown for cell in layer_table([wide, close], "text", terminal=True).rows[0]]
-    assert cells[:3] == ["0", "4.50", "local.second_order"]
+    assert cells[:3] == ["0", "HOLDS", "4.50"]
     assert {"1", "0.101", "0.0805"} <= set(cells)
 
 
@@ -78,13 +77,6 @@ def test_heads_have_a_column_only_where_there_are_any():
     assert "Head" not in titles(attack_record())
 
 
-def test_an_attack_is_drawn_as_a_share_of_its_promise():
-    panel = convergence_panel([attack_record(), attack_record(sample=1, convergence=(None, 0.1, 0.3))])
-    assert dict(panel.lines["layer 0, sample 0"]) == pytest.approx({0.0: 0.5, 1.0: 0.75})
-    assert list(panel.lines) == ["layer 0, sample 1", "layer 0, sample 0"]  # the closest first
-    assert convergence_panel([attack_record(convergence=(None,))]) is None
-
-
 def test_the_papers_bound_is_its_smallest():
     bounds = tuple(
         BoundPart(name=name, log10=log10, output_change=10**log10 / 100, scope=Scope.GLOBAL)
@@ -93,3 +85,25 @@ def test_the_papers_bound_is_its_smallest():
     titles = [column.title for column in layer_table([attack_record(bounds=bounds)], "text", terminal=True).columns]
     row = layer_table([attack_record(bounds=bounds)], "text", terminal=True).rows[0]
     assert row[titles.index("Paper’s bound")].shown == "10.0"
+
+
+def test_a_promise_is_told_as_a_share_of_the_output_too():
+    """0.1 of 2 is 5 %, 0.3 of 4 is 7.5 %: the largest counts, rounded up; unknown as soon as one norm is."""
+    scales = [Scale(tokens=1.0, output=norm) for norm in (2.0, 4.0)]
+    checks = [
+        attack_record(0, sample, certified=certified(change), scale=scale)
+        for sample, (change, scale) in enumerate(zip((0.1, 0.3), scales, strict=True))
+    ]
+    (row,) = by_layer(checks)
+    assert row.share == pytest.approx(0.075)
+    titles = [column.title for column in layer_table(checks, "text", terminal=True).columns]
+    assert layer_table(checks, "text", terminal=True).rows[0][titles.index("Of its norm")].shown == "7.50 %"
+    assert by_layer([checks[0], attack_record(0, 1)])[0].share is None
+
+
+def test_the_promise_of_the_worst_sample_is_a_column_only_where_it_is_another_one():
+    def titles(*checks):
+        return [column.title for column in layer_table(checks, "text", terminal=True).columns]
+
+    assert "Its promise" not in titles(attack_record())
+    assert "Its promise" in titles(attack_record(0, 0, tightness=0.1, certified=certified(4.5)), attack_record(0, 1))
