@@ -20,11 +20,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from robust_attn.config.folder import configuration_folder
 from robust_attn.config.help import help_text
-from robust_attn.config.places import Places, Plan, hash_at, hash_of, is_basic
+from robust_attn.config.places import Places, Plan, hash_at, hash_of, is_alone, is_basic
 from robust_attn.config.request import request_of
 from robust_attn.config.schema import register_schemas
 from robust_attn.config.sentences import WRONG_CONFIGURATION, sentence_of
-from robust_attn.config.settings import plain, settings_from
+from robust_attn.config.settings import expect_used, plain, settings_from
 from robust_attn.records.store import RECORDS
 from robust_attn.runs.background import in_background, sigterm_interrupts, somebody_works
 from robust_attn.runs.sweep.job import Job, done_once, sweep_name, threads_per_job
@@ -122,14 +122,19 @@ def _run_job(config: DictConfig) -> Outcome:
     """Validate before anything slow is imported; a wrong setting is an outcome, so that a sweep goes on without it."""
     try:
         settings = settings_from(config)
+        expect_used(settings, HydraConfig.get().overrides.task)
     except (OmegaConfBaseException, UserError) as error:
         return Outcome(ExitStatus.WRONG_CONFIGURATION, sentence_of(error))
     (execute,) = in_background(_imported())
-    from robust_attn.report.terminal import console, debug_messages
+    from robust_attn.report.terminal import console, debug_messages, told_at_once
 
-    screen, hydra_config = console(), HydraConfig.get()
+    hydra_config = HydraConfig.get()
     sweep = sweep_name(Path(hydra_config.sweep.dir)) if hydra_config.mode is RunMode.MULTIRUN else None
-    with debug_messages(screen) if hydra_config.verbose else contextlib.nullcontext():
+    alone = sweep is None or is_alone(hydra_config.launcher)
+    with contextlib.ExitStack() as stack:
+        screen = console() if alone else stack.enter_context(told_at_once(hydra_config.job.num + 1))
+        if hydra_config.verbose:
+            stack.enter_context(debug_messages(screen if alone else console()))
         try:
             return execute(settings, plain(config), Path(hydra_config.runtime.output_dir), screen, sweep=sweep)
         except UserError as error:

@@ -75,7 +75,7 @@ def _record_all(
     """Write every record of the task, then keep it in `records` and tell whoever follows the run."""
     with RunDesk(folder, console, settings.dtype) as desk:
         for record in in_background(settings.task.records(Work(settings, desk))):
-            desk.record(record.sample)
+            desk.record(record)
             folder.append(record)
             records.append(record)
             tracker.record(record)

@@ -93,6 +93,11 @@ def is_basic(sweeper: DictConfig) -> bool:
     return str(sweeper._target_).endswith("BasicSweeper")
 
 
+def is_alone(launcher: DictConfig) -> bool:
+    """Whether the jobs of a sweep follow one another in one process, so that each has the terminal to itself."""
+    return str(launcher._target_).endswith("BasicLauncher")
+
+
 class Places(Callback):
     """Finds, in the process that was typed, where a run or a sweep goes, and notes where a sweep went.
 

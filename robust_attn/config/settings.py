@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from robust_attn.config.choices import choices, warn_of_unusable
 from robust_attn.config.run import GROUPS, KEYS, RunSettings, chosen_layers
+from robust_attn.data.settings import Digits, HubText, ImageFolder, Prose, Rows, TextFile
 from robust_attn.settings import Settings, read, settings_of
 from robust_attn.types import FieldError, UserError
 from robust_attn.work import CertificateSettings
@@ -36,6 +37,23 @@ def settings_from(config: DictConfig) -> RunSettings:
         raise UserError(str(error)) from None
     warn_of_unusable()
     return settings
+
+
+def expect_used(settings: RunSettings, overrides: Iterable[str]) -> None:
+    """Refuse what was typed and would be ignored: tokens of images, of which a model makes as many as it has patches.
+
+    And text for a model that is known to read images, before anything is loaded.
+    """
+    typed = {override.partition("=")[0].lstrip("+") for override in overrides}
+    data, model = settings.data, settings.model
+    if model.reads is not None and isinstance(data, Prose | TextFile | HubText | Rows):
+        fitting = f"data={model.reads}, data=images or data=gaussian"
+        raise UserError(f"model={model.name} reads images, data={data.name} is text: take {fitting}.")
+    if "tokens" in typed and isinstance(data, Digits | ImageFolder):
+        raise UserError(
+            f"tokens={settings.tokens} would be ignored: of an image (data={data.name}) a model makes as many as "
+            "it has patches; leave tokens out, or take data=gaussian."
+        )
 
 
 def choice_from(group: str, given: Any) -> Settings:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import sys
+import textwrap
 from collections.abc import Iterator
+from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -29,6 +32,21 @@ ROWS_SHOWN = 200
 def console() -> Console:
     """Standard output; wide enough for most tables where it is not a terminal with a width of its own."""
     return Console() if sys.stdout.isatty() else Console(width=WIDTH)
+
+
+@contextlib.contextmanager
+def told_at_once(job: int) -> Iterator[Console]:
+    """A screen for one of several jobs that share a terminal: what it says comes in one piece when the job ends.
+
+    It draws no bars, which would wipe out the lines of the others.
+    """
+    kept = Console(file=io.StringIO(), width=console().width)
+    try:
+        yield kept
+    finally:
+        assert isinstance(kept.file, io.StringIO)
+        sys.stdout.write(f"job {job} has ended:\n{kept.file.getvalue()}")
+        sys.stdout.flush()
 
 
 @contextlib.contextmanager
@@ -90,13 +108,20 @@ def _made(table: Table, *, gap: int) -> RichTable:
         show_edge=False,
         padding=(0, gap, 0, 0),
     )
-    for column in table.columns:
-        left = column.align == "left"
-        title = column.title if left else column.title.replace(" ", "\n")
-        made.add_column(escape(title), justify="left" if left else "right", overflow="fold")
+    for place, column in enumerate(table.columns):
+        widest = max((len(row[place].shown) for row in table.rows[:ROWS_SHOWN]), default=0)
+        justify: Literal["left", "right"] = "left" if column.align == "left" else "right"
+        made.add_column(escape(_wrapped(column.title, widest)), justify=justify, overflow="fold")
     for row in table.rows[:ROWS_SHOWN]:
         made.add_row(*map(_shown, row))
     return made
+
+
+def _wrapped(title: str, widest: int) -> str:
+    """A title in as few lines as the width of its column has room for; no word is cut, nor `n = 4` taken apart."""
+    joined = title.replace(" = ", "\u00a0=\u00a0")
+    longest = max(map(len, joined.split(" ")))
+    return "\n".join(textwrap.wrap(joined, max(widest, longest), break_long_words=False))
 
 
 def _shown(cell: Cell) -> str:

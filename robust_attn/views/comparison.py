@@ -153,13 +153,13 @@ def _run_tables(top: Path, runs: Sequence[Run], links: Mapping[Path, str]) -> tu
 
 def _run_table(name: str, title: str, lines: Sequence[RunLine], links: Mapping[Path, str]) -> Table:
     together: Fields[RunLine] = (texts("Settings", lambda line: line.typed),)
+    status: Fields[RunLine] = (texts("Status", lambda line: line.run.status),)
     keys = list(lines[0].settings)
     fields: Fields[RunLine] = (
         cells("Run", lambda line: Cell(line.label, link=links.get(line.run.folder, "")), left=True),
         cells("Verdicts", _verdicts, left=True),
-        texts("Status", lambda line: line.run.status),
+        *(() if all(line.complete for line in lines) else status),
         *(together if len(keys) > COLUMNS_OF_SETTINGS else map(_setting_field, keys)),
-        counts("Records", lambda line: len(line.run.records), optional=True),
         perhaps("Local constant, at least", lambda line: line.lipschitz, at_least, optional=True),
         perhaps("Largest gain", lambda line: line.gain, at_least, optional=True),
         perhaps("Observed", lambda line: line.observed, at_least, optional=True),
@@ -167,6 +167,7 @@ def _run_table(name: str, title: str, lines: Sequence[RunLine], links: Mapping[P
         perhaps("Tightness", lambda line: line.tightness, percent, optional=True),
         cells("Flipped", _flipped, optional=True),
         perhaps("Nearest flip", lambda line: line.flip_radius, at_most, optional=True),
+        counts("Records", lambda line: len(line.run.records), optional=True),
     )
     note = "The worst of each run over its layers and samples."
     return table_of(name, title, fields, lines, note=note, limit=RUNS_SHOWN, rest="")

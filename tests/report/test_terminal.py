@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from robust_attn.report.asked import view_of
-from robust_attn.report.terminal import debug_messages, print_view, record_line
+from robust_attn.report.terminal import debug_messages, print_view, record_line, rich_table, told_at_once
+from robust_attn.views.table import Align, Cell, Column, Table
 from tests.records.samples import attack_record, certify_record, constant_record
 from tests.views.runs import KINDS, run_of
 
@@ -47,3 +48,22 @@ def test_messages_are_shown_while_asked_for_and_the_logger_is_as_it_was_afterwar
     logging.getLogger("robust_attn.run").debug("not seen")
     assert console.export_text().split("\n")[0].rstrip() == "a [record] seen"
     assert (logger.level, logger.handlers) == before
+
+
+def test_a_job_beside_others_speaks_once_when_it_ends_and_draws_no_bars(capsys):
+    with told_at_once(3) as screen:
+        screen.print("report: here")
+        assert not screen.is_terminal
+        assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "job 3 has ended:\nreport: here\n"
+
+
+def test_titles_are_broken_where_the_column_has_no_room_and_equations_stay_whole():
+    columns = [Column("n = 4"), Column("Moves at most"), Column("Certified by", Align.LEFT)]
+    table = Table("t", "t", columns, [[Cell("4.078"), Cell("0.1"), Cell("local.second_order")]])
+    screen = Console(file=io.StringIO(), width=80)
+    screen.print(rich_table(table, 80))
+    words = screen.file.getvalue().split("\n")
+    assert any("Certified by" in line for line in words)
+    assert any("n\u00a0=\u00a04" in line for line in words)
+    assert not any("Moves at most" in line for line in words)

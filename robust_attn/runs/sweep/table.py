@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -22,9 +23,11 @@ WORDS = {
 
 def jobs_table(jobs: Sequence[tuple[JobOutcome, str]]) -> Table:
     """Each job with its settings in words, what its records say, how it ended, and where it is."""
-    table = Table(title="Jobs of the sweep", title_justify="left")
-    table.add_column("job", justify="right")
-    for column in ("settings", "verdicts", "status", "folder"):
+    table = Table(
+        title="Jobs of the sweep", title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
+    )
+    table.add_column("Job", justify="right")
+    for column in ("Settings", "Verdicts", "Status", "Folder"):
         table.add_column(column, overflow="fold")
     for job, words in jobs:
         status = WORDS[job.outcome.status] if job.settled else "under way elsewhere"

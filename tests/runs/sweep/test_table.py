@@ -1,5 +1,6 @@
 """The table over the jobs of a sweep."""
 
+import re
 from io import StringIO
 
 from rich.console import Console
@@ -20,8 +21,9 @@ def test_every_job_has_a_row_with_its_settings_verdicts_and_end(tmp_path):
     ]
     screen = Console(width=80, file=StringIO())
     screen.print(jobs_table(jobs))
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in screen.file.getvalue().splitlines()]
-    assert [row for row in rows if row] == [
+    rows = [re.split(r"\s{2,}", line.strip()) for line in screen.file.getvalue().splitlines()]
+    rows = [[*row[0].split(maxsplit=1), *row[1:]] for row in rows if row[0][:1].isdigit()]
+    assert rows == [
         ["1", "layers=[0]", "3 HOLDS, 1 VACUOUS", "done", "a"],
         ["2", "tokens=0", "-", "wrong setting", "nowhere"],
         ["3", "tokens=4", "-", "under way elsewhere", "c"],
