@@ -67,9 +67,10 @@ class ThroughModel:
         seed: int,
     ) -> Iterator[Record]:
         """For each sample one record of the prediction and one of every layer."""
-        for sample, reading in enumerate(readings(batch) if isinstance(batch, torch.Tensor) else batch):
+        for reading in readings(batch) if isinstance(batch, torch.Tensor) else batch:
             victim = Victim.of(classifier, classifier.measure(reading.batch))
-            found = victim.strongest(self.attack, self.budget, generator_for(seed, "through", sample))
+            generator = generator_for(seed, "through", reading.origin.sample)
+            found = victim.strongest(self.attack, self.budget, generator)
             attacked = None if self.attack.name == NOBODY else found
             yield self.prediction(victim, reading, options, seed=seed, attacked=attacked)
             if layers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -11,6 +12,7 @@ from robust_attn.records.entry import Json
 from robust_attn.records.kinds import LayerRecord, PredictionRecord, Record
 from robust_attn.records.store import Run
 from robust_attn.settings import setting
+from robust_attn.tasks.carried import carried_samples
 from robust_attn.tasks.task import Needs, Task
 from robust_attn.views.predictions import predictions_view
 from robust_attn.views.view import View
@@ -44,6 +46,7 @@ class PredictTask(Task):
     smoothing_samples: int = setting(0, "noisy inputs read for smoothing, 0 for none", least=0)
     smoothing_failure_probability: float = setting(0.001, "that of a smoothed radius", above=0, below=1)
     watch: bool = setting(True, "records of every layer on the way of the attack")
+    resume: str | None = setting(None, "the folder of an interrupted run whose finished samples are kept")
     name: ClassVar[str] = "predict"
     kinds: ClassVar[tuple[str, ...]] = ("prediction", "layer")
     needs: ClassVar[Needs] = Needs.CLASSIFIER
@@ -61,7 +64,14 @@ class PredictTask(Task):
         task = ThroughModel(whole.attack, budget_at(settings), self.accuracy, flips, promises)
         layers = whole.layers if self.watch else ()
         options = certificate_options(settings)
-        yield from task.records(whole.classifier, whole.readings, layers, options, seed=settings.seed)
+        done = {}
+        if self.resume is not None:
+            done = carried_samples(Path(self.resume).expanduser(), settings, len(layers))
+            work.desk.tell(f"{len(done)} of {len(whole.readings)} samples are kept from {self.resume}")
+        for reading in whole.readings:
+            kept = done.get(reading.origin.sample)
+            fresh = task.records(whole.classifier, [reading], layers, options, seed=settings.seed)
+            yield from fresh if kept is None else kept
 
     def _options(self) -> tuple[FlipOptions, PromiseOptions]:
         from robust_attn.pipeline.flips import FlipOptions

@@ -3,7 +3,7 @@
 import pytest
 
 from robust_attn.config.settings import settings_from
-from robust_attn.pipeline import promises
+from robust_attn.pipeline import predictions, promises
 from robust_attn.predictions.certificate import PredictionCertificate
 from robust_attn.types import ExitStatus, UserError
 from tests.composed import composed, run
@@ -55,3 +55,39 @@ def test_smoothing_is_told_apart(tmp_path):
 def test_wrong_settings_are_one_sentence(override, words):
     with pytest.raises(UserError, match=words.replace("[", r"\[")):
         settings_from(composed("task=predict", override))
+
+
+SHORT = ("samples=2", "task.certify=[interval]", "task.flip=[]")
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_keeps_what_was_finished(tmp_path, monkeypatch):
+    whole = run(tmp_path / "whole", *DIGIT, *SHORT)[1]
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    lines = (tmp_path / "whole" / "records.jsonl").read_text().splitlines()
+    (begun / "records.jsonl").write_text(lines[0] + "\n" + lines[1][:50])
+    asked = []
+    one = predictions.ThroughModel.prediction
+    monkeypatch.setattr(
+        predictions.ThroughModel,
+        "prediction",
+        lambda self, victim, reading, *rest, **more: (
+            asked.append(reading.origin.sample) or one(self, victim, reading, *rest, **more)
+        ),
+    )
+    _, again, _, shown = run(tmp_path / "again", *DIGIT, *SHORT, f"task.resume={begun}")
+    assert asked == [1]
+    assert "1 of 2 samples are kept" in shown
+    assert again[0] == whole[0]
+    drop = {"seconds", "proof"}
+    assert {k: v for k, v in again[1].items() if k not in drop} == {k: v for k, v in whole[1].items() if k not in drop}
+
+
+def test_nothing_is_kept_of_a_run_with_other_settings(tmp_path):
+    (tmp_path / "begun" / ".hydra").mkdir(parents=True)
+    (tmp_path / "begun" / ".hydra" / "config.yaml").write_text("task: {steps: 5, sketch: null}\ntokens: 6\n")
+    (tmp_path / "begun" / "records.jsonl").write_text("")
+    outcome = run(tmp_path / "run", *DIGIT, *SHORT, f"task.resume={tmp_path / 'begun'}")[0]
+    assert outcome.status is ExitStatus.WRONG_CONFIGURATION
+    assert "other settings (task.steps)" in outcome.message
