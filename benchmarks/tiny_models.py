@@ -91,14 +91,13 @@ SIZES: Mapping[int, tuple[str, ...]] = {
         "qk_nope_head_dim",
         "attention_key_size",
     ),
-    8: ("qk_rope_head_dim",),
     VOCABULARY: ("vocab_size", "text_vocab_size", "decoder_vocab_size", "src_vocab_size", "tgt_vocab_size"),
     128: (
         *("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length", "max_target_positions"),
         *("max_source_positions", "decoder_max_position_embeddings", "encoder_max_position_embeddings"),
     ),
     IMAGE: ("image_size", "img_size", "input_size"),
-    PATCH: ("patch_size",),
+    PATCH: ("patch_size", "rotary_dim"),
 }
 LAYERS = SIZES[2][:14]
 BY_NAME = {name: size for size, names in SIZES.items() for name in names}
@@ -178,7 +177,7 @@ def _changes(config: Any, variation: Variation, depth: int) -> dict[str, Any]:
 def _small(name: str, alias: str, value: Any, variation: Variation) -> Any:
     """A small value for what the name stands for, None to leave it."""
     size = BY_NAME.get(alias, BY_NAME.get(name))
-    if size in (WIDTH, 96, 16, 8, HEADS) and not variation.widths:
+    if size in (WIDTH, 96, 16, PATCH, HEADS) and not variation.widths:
         return None
     if variation.fill and name in FILLED and (value is None or name == "num_key_value_heads"):
         return HEADS if name == "num_key_value_heads" else size
@@ -203,14 +202,18 @@ def _small_list(name: str, size: int | None, value: list[Any], variation: Variat
         return (list(dict.fromkeys(value)) * variation.layers)[: variation.layers]
     if name == "depths":
         return [1] * len(value)
+    if name == "attention_types":
+        return [[["global", "local"], variation.layers // 2]]
+    if size == HEADS and value and isinstance(value[0], int):
+        return [HEADS if each > 2 else each for each in value]
     return [min(size, each) for each in value] if size is not None and value and isinstance(value[0], int) else None
 
 
 def scrambled(module: nn.Module) -> nn.Module:
-    """Every parameter moved by random numbers, so that biases, gains and gates matter."""
+    """Every parameter that is learnt moved by random numbers, so that biases, gains and gates matter."""
     generator = torch.Generator().manual_seed(1)
     for parameter in module.parameters():
-        if parameter.is_floating_point():
+        if parameter.is_floating_point() and parameter.requires_grad:
             parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator).to(parameter)
     return module.eval()
 

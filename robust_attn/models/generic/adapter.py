@@ -49,9 +49,10 @@ def _extracted(body: nn.Module, reading: Reading, tokens: int) -> Extraction:
 
 
 def _table(extraction: Extraction) -> int | None:
-    """The length of the shortest table of rotations or biases among the layers."""
+    """The length up to which all layers are known: of the shortest table, and of a mask that was only seen."""
     tables = [each.rotary.length for each in extraction.found if isinstance(each.rotary, RotaryTable)]
     tables += [each.bias.shape[-1] for each in extraction.found if each.bias is not None]
+    tables += [each.longest for each in extraction.found if each.longest is not None]
     return min(tables, default=None)
 
 

@@ -35,7 +35,9 @@ class NormEvent:
 class CallEvent:
     """One call of the attention function: what it was given by which module, and what it returned.
 
-    `local` says whether the mask was made to be local, and the window that it was made with.
+    `local` says whether the mask was made to be local, and the window that it was made with. `computed`: the module
+    called no function, it computed attention by itself, so nothing is known of its mask but what it did. `handed` is
+    what the module was given.
     """
 
     order: int
@@ -48,6 +50,8 @@ class CallEvent:
     scaling: float
     extras: dict[str, Any]
     made: Tensor
+    handed: tuple[Tensor, ...] = ()
+    computed: bool = False
 
     @property
     def length(self) -> int:

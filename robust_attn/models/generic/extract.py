@@ -25,7 +25,9 @@ Feed = Callable[[int, torch.dtype], Mapping[str, Any]]
 """Arbitrary inputs of that many samples, by the names that the model knows them under."""
 SAMPLES, PROBES, MOST_PROBES = 2, 8, 64
 NOTHING = Refusal("", Reason.NO_ATTENTION, str(Reason.NO_ATTENTION))
-ROUNDED = frozenset({Reason.NOT_AFFINE, Reason.NORMALISED, Reason.VALUES, Reason.ROTATION, Reason.DIFFERS})
+OTHERS = frozenset({Reason.CROSS, Reason.POOL})
+"""What is attention, but no self-attention."""
+ROUNDED = frozenset({Reason.NOT_AFFINE, Reason.NORMALISED, Reason.VALUES, Reason.ROTATION, Reason.DIFFERS, Reason.BIAS})
 """What rounding to float32 inside may look like."""
 
 
@@ -50,7 +52,7 @@ class Extraction:
     @property
     def whole(self) -> bool:
         """Whether every layer of self-attention was taken out."""
-        return bool(self.found) and all(each.reason is Reason.CROSS for each in self.refused)
+        return bool(self.found) and all(each.reason in OTHERS for each in self.refused)
 
 
 def extract(module: nn.Module, feed: Feed) -> Extraction:
@@ -60,8 +62,7 @@ def extract(module: nn.Module, feed: Feed) -> Extraction:
         if not any(each.reason in ROUNDED for each in plain.refused):
             return plain
         exact = _attempt(module, feed, exactly=True)
-        clearer = not plain.found and not any(each.reason in ROUNDED for each in exact.refused)
-        return exact if len(exact.found) > len(plain.found) or clearer else plain
+        return exact if len(exact.found) > len(plain.found) or not plain.found else plain
 
 
 def _attempt(module: nn.Module, feed: Feed, *, exactly: bool) -> Extraction:
@@ -79,14 +80,20 @@ def _attempt(module: nn.Module, feed: Feed, *, exactly: bool) -> Extraction:
 
 
 def _logged(module: nn.Module, feed: Feed, implementation: str | None) -> Log:
-    watch, given = Watch(implementation), feed(SAMPLES, torch.float64)
-    run_watched(module, lambda: module(**given), watch)
+    given = feed(SAMPLES, torch.float64)
+    for by_itself in (False, True):
+        watch = Watch(implementation, by_itself=by_itself)
+        run_watched(module, lambda: module(**given), watch)
+        if not all(call.computed for call in watch.calls):
+            break
     return watch.log
 
 
 def _probed(module: nn.Module, feed: Feed, implementation: str | None, log: Log) -> list[Probed | LayerRefusedError]:
     count = max(_probes(call) for call in log.calls)
-    probe, given = Probe(implementation, _replacements(log, count)), feed(count, torch.float64)
+    by_itself = all(call.computed for call in log.calls)
+    probe = Probe(implementation, _replacements(log, count), by_itself=by_itself)
+    given = feed(count, torch.float64)
     run_watched(module, lambda: module(**given), probe)
     return probe.probed
 
@@ -155,7 +162,6 @@ def _beside(module: nn.Module, log: Log) -> tuple[Refusal, ...]:
     found = []
     for each in log.silent:
         pools = any(id(part) in log.pools for part in each.modules())
-        reason = Reason.CROSS if pools else Reason.BYPASS
-        said = str(reason) if pools else f"{reason}: {type(each).__name__}"
-        found.append(Refusal(names.get(id(each), ""), reason, said))
+        reason = Reason.POOL if pools else Reason.BYPASS
+        found.append(Refusal(names.get(id(each), ""), reason, f"{reason}: {type(each).__name__}"))
     return tuple(found)

@@ -30,7 +30,10 @@ BIASES = ("position_bias", "relative_position_bias", "alibi", "attention_bias")
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a layer is made of, before weights are taken: rows of linear maps, not numbers."""
+    """What a layer is made of, before weights are taken: rows of linear maps, not numbers.
+
+    `longest`: it is known for texts of at most that many tokens, because nobody told its mask.
+    """
 
     query: Rows
     key: Rows
@@ -46,6 +49,7 @@ class Found:
     key_norm: NormRows | None
     bias: Tensor | None
     sinks: Tensor | None
+    longest: int | None
 
     def attached(self) -> AttachedLayer:
         """The layer with the model's weights as they are stored now."""
@@ -101,7 +105,8 @@ def found_layer(log: Log, call: CallEvent, probed: Probed | LayerRefusedError, f
     added = [call.extras[name] for name in BIASES if isinstance(call.extras.get(name), Tensor)]
     bias = position_bias(call.mask, added, call.length)
     if isinstance(probed, LayerRefusedError):
-        raise probed
+        unclear = probed.reason in (Reason.NORMALISED, Reason.NOT_AFFINE)
+        raise LayerRefusedError(Reason.LATENT) if unclear and _chained(log, call) else probed
     source = _common_input(log, call, (probed.query, probed.key, probed.value))
     output = _output(log, call)
     positions = _positions(probed, call.scaling, frequencies)
@@ -123,6 +128,7 @@ def found_layer(log: Log, call: CallEvent, probed: Probed | LayerRefusedError, f
         query_norm=norms[0],
         key_norm=norms[1],
         bias=bias,
+        longest=call.length if call.computed else None,
         sinks=next((call.extras[name] for name in SINKS if isinstance(call.extras.get(name), Tensor)), None),
     )
 
@@ -152,6 +158,13 @@ def _common_input(log: Log, call: CallEvent, parts: tuple[Rows, Rows, Rows]) -> 
     if _same(key[0].given, value[0].given):
         raise LayerRefusedError(Reason.CROSS)
     raise LayerRefusedError(Reason.INPUTS)
+
+
+def _chained(log: Log, call: CallEvent) -> bool:
+    """Whether a linear map of the calling module was given something that the module made itself, another was not."""
+    events = log.before(call)
+    outside = (events[0].given, *call.handed) if events else ()
+    return any(not any(_same(event.given, each) for each in outside) for event in events)
 
 
 def _same(left: Tensor, right: Tensor) -> bool:

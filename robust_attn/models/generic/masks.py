@@ -48,6 +48,8 @@ def mask_kind(mask: Tensor | None, length: int, local: tuple[bool, Window | None
 def _seen(mask: Tensor, length: int) -> Bool[Tensor, "n n"]:
     """Who sees whom, the same for all samples and heads."""
     if mask.dtype != torch.bool:
+        if bool(mask.isnan().any()):
+            raise LayerRefusedError(Reason.MASK, "in float64 it is not a number")
         mask = mask >= HIDDEN
     if mask.shape[-1] != length or mask.ndim < 2:
         raise LayerRefusedError(Reason.MASK, f"shape {tuple(mask.shape)} for {length} tokens")

@@ -39,23 +39,27 @@ class Probe(Watch):
     Attention returns zeros, because what comes after it is replaced too.
     """
 
-    def __init__(self, implementation: str | None, replaced: Replacement) -> None:
-        super().__init__(implementation)
+    def __init__(self, implementation: str | None, replaced: Replacement, *, by_itself: bool = False) -> None:
+        super().__init__(implementation, by_itself=by_itself)
         self.replaced = replaced
         self.probed: list[Probed | LayerRefusedError] = []
 
-    def attend(self, *args: Any, **options: Any) -> tuple[Tensor, None]:
-        """The attention function that the model calls."""
-        made = super().attend(*args, **options)
-        call = self.calls[-1]
+    def called(self, call: CallEvent) -> None:
+        """Looks at a call."""
         try:
             inside = {id(part) for part in call.module.modules()}
             norms = tuple(event for event in self.norms if id(event.module) in inside)
+            self._refuse_windows(call)
             self.probed.append(probed_call(call, self.log.before(call), norms))
         except LayerRefusedError as error:
             self.probed.append(error)
         self.calls, self.linears, self.norms = [call], self.linears[-KEPT:], []
-        return made
+
+    def _refuse_windows(self, call: CallEvent) -> None:
+        """Tokens of a sample that are attended to in several parts have no vector of their own in the sample."""
+        count = next((len(chosen) for chosen in self.replaced.values()), len(call.query))
+        if len(call.query) != count:
+            raise LayerRefusedError(Reason.SHAPE, f"{len(call.query)} windows of {count} samples")
 
     def result(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:  # noqa: ARG002
         """Zeros of the right shape."""
@@ -84,6 +88,8 @@ def fitted(chosen: Tensor, given: Tensor) -> Tensor:
 def probed_call(call: CallEvent, before: tuple[LinearEvent, ...], norms: tuple[NormEvent, ...] = ()) -> Probed:
     """What the numbers of one call show, refused by its reason."""
     refuse_other_keys(call)
+    if not before:
+        raise LayerRefusedError(Reason.NOT_AFFINE, "no linear map was seen before it")
     events = [event for event in before if event.made.ndim == 3 and len(event.made) == len(call.query)]
     if not events:
         raise LayerRefusedError(Reason.SHAPE, ", ".join(str(tuple(event.given.shape)) for event in before[:1]))
@@ -114,9 +120,14 @@ def _side(heads: Tensor, events: list[LinearEvent], norms: tuple[NormEvent, ...]
 
 
 def refuse_other_keys(call: CallEvent) -> None:
-    """Another number of keys than of queries: they are not of the same tokens."""
-    if call.key.shape[-2] != call.length:
-        raise LayerRefusedError(Reason.CROSS, f"{call.length} queries, {call.key.shape[-2]} keys")
+    """Another number of keys than of queries: those of other tokens, of all by one query, or of tokens put together."""
+    keys = call.key.shape[-2]
+    if keys == call.length:
+        return
+    given = [each for each in call.handed if each.is_floating_point() and each.ndim > 2]
+    inside = bool(given) and keys < call.length and not any(each.shape[-2] == keys for each in given)
+    reason = Reason.POOL if call.length == 1 else Reason.REDUCED if inside else Reason.CROSS
+    raise LayerRefusedError(reason, f"{call.length} queries, {keys} keys")
 
 
 def _matched_pair(call: CallEvent, events: list[LinearEvent], norms: tuple[NormEvent, ...]) -> tuple[int, _Side, _Side]:

@@ -11,9 +11,11 @@ class Reason(StrEnum):
 
     SOFTCAP = "logits are capped (softcap)"
     SINKS = "attention sinks"
-    BIAS = "a bias by positions is added to the logits"
+    BIAS = "what is added to the logits depends on the tokens"
     MASK = "a mask that is neither none, causal nor a sliding window"
     CROSS = "cross attention: keys come from another input than queries"
+    POOL = "a pooling head: one query of its own looks at all tokens"
+    REDUCED = "keys are made of fewer tokens than queries"
     INPUTS = "queries, keys and values are made from different inputs"
     LATENT = "latent projections: a projection of a projection"
     NORMALISED = "queries or keys are normalised"
@@ -23,7 +25,7 @@ class Reason(StrEnum):
     OUTPUT = "the output is gated, normalised or otherwise changed before it is projected"
     SHAPE = "tokens do not come as [samples, tokens, width]"
     DIFFERS = "taken out, it differs from the model's own forward pass"
-    BYPASS = "attention does not go through transformers' attention interface"
+    BYPASS = "no scaled product was seen, neither in transformers' attention interface nor beside it"
     NO_ATTENTION = "no attention"
 
 

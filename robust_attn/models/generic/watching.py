@@ -20,16 +20,20 @@ from robust_attn.models.generic.interface import (
     scale_of,
     seen_by,
 )
+from robust_attn.models.generic.products import Products, SeenAttention
 from robust_attn.models.hooks import Spot
 
 Run = Callable[[], object]
 
 
 def linear_kind(module: nn.Module) -> bool:
-    """Whether a module is a plain linear map: nn.Linear, or the Conv1D of GPT-2."""
-    return type(module).__name__ in {"Linear", "Conv1D", "NonDynamicallyQuantizableLinear"} and hasattr(
-        module, "weight"
-    )
+    """Whether a module is a plain linear map: nn.Linear or a kind of it, or the Conv1D of GPT-2."""
+    weight = getattr(module, "weight", None)
+    if not isinstance(weight, Tensor) or not weight.is_floating_point():
+        return False
+    if isinstance(module, nn.Linear):
+        return weight.shape == (module.out_features, module.in_features)
+    return type(module).__name__ == "Conv1D"
 
 
 def is_norm(module: nn.Module) -> bool:
@@ -49,9 +53,13 @@ def pools_tokens(module: nn.Module, args: tuple[Any, ...], made: Any) -> bool:
 
 
 class Watch:
-    """Collects the events of one pass of a model that attends as `implementation` does."""
+    """Collects the events of one pass of a model that attends as `implementation` does.
 
-    def __init__(self, implementation: str | None) -> None:
+    A model that computes attention `by_itself`, without the interface, is left to do so as it was found.
+    """
+
+    def __init__(self, implementation: str | None, *, by_itself: bool = False) -> None:
+        self.by_itself = by_itself
         self.masks = MaskMaker(implementation)
         self.eager = implementation in (None, "eager")
         self.orders = itertools.count()
@@ -61,6 +69,8 @@ class Watch:
         self.calls: list[CallEvent] = []
         self.attentions: dict[int, nn.Module] = {}
         self.pools: set[int] = set()
+        self.running: list[tuple[nn.Module, tuple[Tensor, ...]]] = []
+        self.products = Products(self.caught, self.samples)
 
     @property
     def log(self) -> Log:
@@ -80,12 +90,32 @@ class Watch:
     ) -> tuple[Tensor, None]:
         """The attention function that the model calls."""
         scale = scale_of(query, scaling)
-        mask = seen_by(module, extras, attention_mask, query.shape[-2], eager=self.eager)
-        made = self.result(query, key, value, mask, scale)
-        local = self.masks.local(attention_mask)
-        order = next(self.orders)
-        self.calls.append(CallEvent(order, module, query, key, value, mask, local, scale, extras, made))
+        with self.products.pause():
+            mask = seen_by(module, extras, attention_mask, query.shape[-2], eager=self.eager)
+            made = self.result(query, key, value, mask, scale)
+            local = self.masks.local(attention_mask)
+            parts = (query, key, value, mask, local, scale, extras, made, self.handed(module))
+            self.called(CallEvent(next(self.orders), module, *parts))
         return made, None
+
+    def caught(self, seen: SeenAttention) -> None:
+        """Attention that the module which is running computed by itself."""
+        module, made = self.running[-1][0], seen.made.transpose(1, 2).contiguous()
+        parts = (seen.query, seen.key, seen.value, seen.mask, (False, None), seen.scaling)
+        self.called(CallEvent(next(self.orders), module, *parts, {}, made, self.handed(module), computed=True))
+
+    def handed(self, module: nn.Module) -> tuple[Tensor, ...]:
+        """What a module that is running was given."""
+        return next((given for each, given in reversed(self.running) if each is module), ())
+
+    def called(self, call: CallEvent) -> None:
+        """Writes a call down."""
+        self.calls.append(call)
+
+    def samples(self) -> int | None:
+        """How many samples the whole model was given."""
+        whole = self.running[0][1] if self.running else ()
+        return next((len(each) for each in whole if each.ndim), None)
 
     def result(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
         """What the model goes on with."""
@@ -94,6 +124,15 @@ class Watch:
     def chosen_input(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:  # noqa: ARG002
         """What a linear map is given in place of its input, None to leave it as it is."""
         return None
+
+    def begins(self, module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """A module begins to run."""
+        given = (each for each in (*args, *options.values()) if isinstance(each, Tensor))
+        self.running.append((module, tuple(given)))
+
+    def ends(self, *_: Any) -> None:
+        """The module that began last has run."""
+        self.running.pop()
 
     def linear_ran(self, module: nn.Module, args: tuple[Any, ...], made: Any) -> None:
         """Writes a linear map down."""
@@ -119,8 +158,10 @@ def run_watched(module: nn.Module, run: Run, watch: Watch) -> None:
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(registered(watch.attend, watch.masks))
-        stack.enter_context(attending_by(module, NAME))
+        if not watch.by_itself:
+            stack.enter_context(attending_by(module, NAME))
         stack.enter_context(_hooked(module, watch))
+        stack.enter_context(watch.products)
         run()
 
 
@@ -128,6 +169,8 @@ def run_watched(module: nn.Module, run: Run, watch: Watch) -> None:
 def _hooked(module: nn.Module, watch: Watch) -> Iterator[None]:
     with ExitStack() as stack:
         for part in module.modules():
+            stack.enter_context(part.register_forward_pre_hook(watch.begins, with_kwargs=True))
+            stack.enter_context(part.register_forward_hook(watch.ends, always_call=True))
             if linear_kind(part):
                 stack.enter_context(part.register_forward_pre_hook(watch.chosen_input))
                 stack.enter_context(part.register_forward_hook(watch.linear_ran))

@@ -85,7 +85,9 @@ def test_of_an_encoder_and_a_decoder_cross_attention_is_left_out():
     [
         (("Gemma2", {**SHARED, "head_dim": 6}), Reason.SOFTCAP),
         (("BitNet", SHARED), Reason.OUTPUT),
-        (("DebertaV2", TEXT), Reason.BYPASS),
+        (("DebertaV2", {**TEXT, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]}), Reason.BIAS),
+        (("Longformer", {**TEXT, "attention_window": 4}), Reason.BYPASS),
+        (("MiniCPM3", {**TEXT, "num_key_value_heads": 2}), Reason.LATENT),
         (("FNet", TEXT), Reason.NO_ATTENTION),
     ],
     ids=lambda each: each[0] if isinstance(each, tuple) else "",
