@@ -123,30 +123,30 @@ def _remarks(found: Extraction) -> str:
 
 @contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """OverTimeError after that many seconds; in the main thread of a system that has alarms."""
+    """OverTimeError after that many seconds of processor time; in the main thread of a system that has alarms."""
 
     def over(*_: object) -> None:
         raise OverTimeError(f"not done in {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, over)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def rows(types: Iterable[str], *, seconds: int) -> Iterator[Row]:
     """One row per type, each within the time given."""
     for model_type in types:
-        started = time.perf_counter()
+        started = time.process_time()
         try:
             with limited(seconds):
                 row = row_of(model_type)
         except OverTimeError as error:  # raised between two steps
             row = Row(model_type, NOT_BUILT, said=str(error))
-        print(f"{time.perf_counter() - started:6.1f} s  {'  '.join(row.cells)}", file=sys.stderr, flush=True)
+        print(f"{time.process_time() - started:6.1f} s  {'  '.join(row.cells)}", file=sys.stderr, flush=True)
         gc.collect()
         yield row
 
@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("types", nargs="*", help="model types; all by default")
     parser.add_argument("--out", default=str(PAGE), help="the page to write, - for the terminal")
     parser.add_argument("--update", action="store_true", help="keep the page's rows of all other types")
-    parser.add_argument("--seconds", type=int, default=SECONDS, help="the longest that one type may take")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="the most processor time that one type may take")
     given = parser.parse_args()
     torch.set_num_threads(1)
     with warnings.catch_warnings(), quiet_transformers():

@@ -105,6 +105,20 @@ def read_groups(
             return tuple(_of_rows(read, model, layers, places) for places in _groups(read, shown))
 
 
+def expect_readable(source: Source, samples: int) -> None:
+    """A UserError if one's own rows, texts or images are not there or cannot be read; no model is needed to tell."""
+    match source:
+        case Rows():
+            text_rows(source, samples)
+        case TextFile(path):
+            if text_rows(source, samples) is None:
+                text.read_text(Path(path).expanduser())
+        case ImageFolder(path):
+            images.pictures(Path(path).expanduser(), samples)
+        case _:
+            return
+
+
 def text_rows(source: Prose | TextFile | HubText | Rows, samples: int) -> list[Row] | None:
     """So many rows of a source that has rows: a table, or files by a pattern. None for running text."""
     match source:

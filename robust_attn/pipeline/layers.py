@@ -8,7 +8,7 @@ import torch
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.budget import BUDGETS, Budget, TokenRadius
-from robust_attn.data.source import LayerInputs, Source, read_groups
+from robust_attn.data.source import LayerInputs, Source, expect_readable, read_groups
 from robust_attn.models import AttentionModel, load_model
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for
 from robust_attn.records.kinds import Record
@@ -20,8 +20,9 @@ LayerRecords = Callable[[LayerJob], Iterator[Record]]
 
 
 def loaded(work: Work) -> AttentionModel:
-    """The model of the settings, and a word about it to the desk."""
+    """The model of the settings, and a word about it to the desk; data that cannot be read are told of before."""
     settings, desk = work.settings, work.desk
+    expect_readable(settings.data.made(), settings.task.samples(settings.samples))
     desk.begin(f"loading {settings.model.name}")
     model = load_model(
         settings.model.name,

@@ -59,4 +59,4 @@ def _ids(source: Source, classifier: TextClassifier, tokens: int, samples: int) 
 def _pixels(source: Source, classifier: ImageClassifier, samples: int) -> Tensor:
     if not isinstance(source, Digits | ImageFolder):
         raise UserError(f"{classifier.model.name} as a whole reads images: use data=digits or data=images.")
-    return pixels_of(source, classifier.image, samples)
+    return pixels_of(source, classifier.image, samples, classifier.model.image_processor)
