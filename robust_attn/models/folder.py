@@ -29,8 +29,19 @@ def check_folder(folder: Path, architecture: str | None) -> None:
         raise UserError(
             f"{folder} holds weights of another architecture: its model_type is {found!r}, expected {architecture!r}"
         )
+    if "auto_map" in content and not _is_known(str(found)):
+        raise UserError(
+            f"{folder} holds a model of type {found!r} that brings its own code (auto_map), which is never run; only "
+            "types that the installed transformers knows are read"
+        )
     for path in weight_files(folder):
         _check_readable(path)
+
+
+def _is_known(model_type: str) -> bool:
+    from transformers import CONFIG_MAPPING
+
+    return model_type in CONFIG_MAPPING
 
 
 def stored_in_float64(folder: Path) -> bool:

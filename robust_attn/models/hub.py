@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from robust_attn.types import UserError
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 PROBE_SECONDS = 3.0
+SERVED = "served"
+CLOSED = {"GatedRepo": "it is gated", "RepoNotFound": "it is private, or not there"}
+"""Words of the hub for what only some may have."""
 FILES = (
     "config.json",
     "model.safetensors",
@@ -60,26 +64,51 @@ def cached_snapshot(repository: str) -> Snapshot | None:
 
 
 def hub_answers(path: str) -> bool:
-    """Whether the hub (HF_ENDPOINT) serves the file or page at `path`, known within PROBE_SECONDS.
+    """Whether the hub serves the file or page at `path`; see `hub_says`."""
+    return hub_says(path) == SERVED
 
-    The request runs in a daemon thread, because name resolution obeys no timeout. HF_HUB_OFFLINE counts as no.
+
+def hub_says(path: str) -> str | None:
+    """What the hub (HF_ENDPOINT) says about `path`: SERVED, or why not in its own word; None where nobody answers.
+
+    Known within PROBE_SECONDS: the request runs in a daemon thread, because name resolution obeys no timeout.
+    HF_HUB_OFFLINE counts as no answer.
     """
     if _offline():
-        return False
-    answered = threading.Event()
+        return None
+    answers: list[str] = []
 
     def ask() -> None:
         request = urllib.request.Request(f"{_endpoint()}/{path}", method="HEAD")
         try:
             with urllib.request.urlopen(request, timeout=PROBE_SECONDS):
-                answered.set()
+                answers.append(SERVED)
+        except urllib.error.HTTPError as error:
+            answers.append(error.headers.get("X-Error-Code") or f"status {error.code}")
         except (OSError, ValueError, HTTPException):
             return
 
     thread = threading.Thread(target=ask, daemon=True, name="hub-probe")
     thread.start()
     thread.join(PROBE_SECONDS)
-    return answered.is_set()
+    return answers[0] if answers else None
+
+
+def expect_offered(repository: str) -> None:
+    """A UserError that says why if the hub does not hand the repository out to everybody."""
+    said = hub_says(f"{repository}/resolve/main/config.json")
+    if said == SERVED:
+        return
+    if _offline():
+        raise UserError(
+            f"{repository} is not on this disk, and HF_HUB_OFFLINE forbids asking the Hugging Face hub for it"
+        )
+    if said in CLOSED:
+        raise UserError(
+            f"the Hugging Face hub does not hand {repository} out to everybody: {CLOSED[said]}. Download it with your "
+            "own account and name the folder (model.weights=FOLDER)"
+        )
+    raise UserError(f"the Hugging Face hub does not answer for {repository}{f' ({said})' if said else ''}")
 
 
 def download_snapshot(repository: str, pinned: Mapping[str, str]) -> Snapshot:

@@ -98,8 +98,7 @@ def _cached_wheel(spec: ModelSpec) -> ResolvedWeights | None:
 def _downloaded_hub(spec: ModelSpec) -> ResolvedWeights | None:
     if spec.hub is None:
         return None
-    if not hub.hub_answers(f"{spec.hub}/resolve/main/config.json"):
-        raise UserError(f"the Hugging Face hub does not answer for {spec.hub}")
+    hub.expect_offered(spec.hub)
     return _from_snapshot(spec, hub.download_snapshot(spec.hub, spec.hub_sha256))
 
 

@@ -6,7 +6,7 @@ import torch
 from robust_attn.data.prose import passages, prose
 from robust_attn.data.rows import Origin, Row
 from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Rows, Sphere, TextFile
-from robust_attn.data.source import read_groups, read_inputs, read_row
+from robust_attn.data.source import expect_readable, read_groups, read_inputs, read_row
 from robust_attn.types import UserError
 
 
@@ -212,3 +212,26 @@ def test_an_image_of_a_folder_is_a_row_with_its_sub_folder_as_label(vit, tmp_pat
     points = group.measures[0].points
     assert torch.equal(points[1], points[2])
     assert not torch.equal(points[0], points[1])
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (lambda folder: Rows(f"{folder}/none.csv"), r"there is no file .*none\.csv"),
+        (lambda folder: Rows(f"{folder}/rows.csv", text="words"), "no column 'words'; its columns are text"),
+        (lambda folder: Rows(f"{folder}/rows.csv"), "has 1 rows, but 2 samples were asked for"),
+        (lambda folder: TextFile(f"{folder}/none.txt"), r"none\.txt"),
+        (lambda folder: ImageFolder(f"{folder}/none"), "folder of images .* cannot be read"),
+    ],
+    ids=["no file", "no column", "too few", "no text", "no images"],
+)
+def test_data_that_cannot_be_read_are_told_of_without_a_model(source, words, tmp_path):
+    (tmp_path / "rows.csv").write_text("text\none two\n")
+    with pytest.raises(UserError, match=words):
+        expect_readable(source(tmp_path), 2)
+
+
+def test_what_is_there_or_drawn_is_readable(tmp_path):
+    (tmp_path / "rows.csv").write_text("text\none two\n")
+    for source in (Rows(str(tmp_path / "rows.csv")), Prose(), Gaussian(), Digits(), HubText("any")):
+        expect_readable(source, 1)

@@ -176,3 +176,11 @@ def test_a_folder_never_runs_code_it_brings(folder, tmp_path):
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')")
     assert load_model("bert", str(folder)).layers == 2
     assert not (tmp_path / "trace").exists()
+
+
+def test_a_type_that_is_known_by_its_own_code_alone_is_refused_by_name(folder):
+    content = json.loads((folder / "config.json").read_text())
+    content |= {"model_type": "my_own", "auto_map": {"AutoModel": "modeling_my_own.Mine"}}
+    (folder / "config.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"type 'my_own' that brings its own code .* never run"):
+        load_model(str(folder))

@@ -24,11 +24,14 @@ def no_hub_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def server():
-    """A hub that answers HEAD requests for one file, and nothing else."""
+    """A hub that answers HEAD requests for one file, and has a repository that is closed."""
+    known = {"/owner/name/resolve/main/config.json": 200, "/owner/gated/resolve/main/config.json": 401}
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
-            self.send_response(200 if self.path == "/owner/name/resolve/main/config.json" else 404)
+            self.send_response(known.get(self.path, 404))
+            if "gated" in self.path:
+                self.send_header("X-Error-Code", "GatedRepo")
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -54,6 +57,19 @@ def test_a_hub_answers_for_what_it_has(server, monkeypatch):
     assert not hub.hub_answers("owner/other/resolve/main/config.json")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert not hub.hub_answers("owner/name/resolve/main/config.json")
+
+
+@pytest.mark.usefixtures("no_hub_cache")
+def test_a_repository_that_is_gated_or_not_there_is_refused_by_name(server, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", server)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    with pytest.raises(UserError, match="does not hand owner/gated out to everybody: it is gated"):
+        load_model("auto", "owner/gated")
+    with pytest.raises(UserError, match=r"does not answer for owner/other \(status 404\)"):
+        load_model("auto", "owner/other")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(UserError, match="owner/name is not on this disk, and HF_HUB_OFFLINE"):
+        load_model("auto", "owner/name")
 
 
 @pytest.mark.parametrize("address", ["http://10.255.255.1", "http://no-such-host.invalid", "silent"])

@@ -82,3 +82,14 @@ def test_a_report_names_rows_with_their_labels(rows, tmp_path):
     report = (tmp_path / "run" / "report.html").read_text()
     assert "Worst row" in report
     assert "Row 2, label spam" in report
+
+
+def test_bad_rows_are_told_of_before_a_model_is_loaded(rows, monkeypatch):
+    def never(*_args, **_options):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("robust_attn.pipeline.layers.load_model", never)
+    with pytest.raises(UserError, match="no column 'words'"):
+        _records(rows, "data.text=words")
+    with pytest.raises(AssertionError, match="a model was loaded"):
+        _records(rows)

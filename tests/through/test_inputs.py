@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 import torch
 
-from robust_attn.data.source import Digits, Gaussian, Prose, TextFile
+from robust_attn.data.source import Digits, Gaussian, ImageFolder, Prose, TextFile
 from robust_attn.through.inputs import batch_of, ids_of
 from robust_attn.types import UserError
 from tests.through.cases import image_classifier, text_classifier
@@ -52,6 +52,22 @@ def test_images_are_read_by_image_models():
     batch = batch_of(Digits(), image_classifier(), tokens=99, samples=3)
     assert batch.shape == (3, 1, 8, 8)
     assert batch.dtype == torch.float32
+
+
+def test_images_of_a_folder_are_made_by_the_models_image_processor(tmp_path):
+    from PIL import Image
+
+    Image.new("L", (8, 8), 51).save(tmp_path / "grey.png")
+
+    def processor(image, *, return_tensors):
+        assert (image.size, return_tensors) == ((8, 8), "pt")
+        return {"pixel_values": torch.full((1, 1, 8, 8), 0.25)}
+
+    plain = image_classifier()
+    told = dataclasses.replace(plain, model=dataclasses.replace(plain.model, image_processor=processor))
+    for reader, value in ((plain, 51 / 127.5 - 1), (told, 0.25)):
+        found = batch_of(ImageFolder(str(tmp_path)), reader, tokens=1, samples=1)
+        torch.testing.assert_close(found, torch.full((1, 1, 8, 8), value))
 
 
 @pytest.mark.parametrize(
