@@ -1,7 +1,7 @@
 """Keeps what a command printed in docs/recorded/, where a test compares it with the pages that quote it.
 
     python docs/record.py results.txt -m benchmarks.results
-    python docs/record.py main_job.txt --with report.md -m robust_attn attack=mass_split model=bert
+    python docs/record.py --with report.md quickstart.txt -m robust_attn experiment=quickstart
 
 A page quotes lines of such a file below a comment, `<!-- recorded: results.txt -->`. `--with FILE` adds a file of the
 run's folder to what was printed. Record from a clean checkout: the commit that is written down is the one that ran.

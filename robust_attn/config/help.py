@@ -25,7 +25,7 @@ python -m robust_attn task=certify tolerance=0.1 model=minilm  and the radius th
 python -m robust_attn attack=torchattacks attack.name=PGDL2    an attack of torchattacks by its name
 python -m robust_attn experiment=flip                          flip the decision of a classifier
 python -m robust_attn -m attack=move,mass_split tokens=16,32   a sweep
-python -m robust_attn -m ... sweep.resume=DIR                  go on with an interrupted sweep
+python -m robust_attn -m ... sweep.resume=DIR                  continue an interrupted sweep
 python -m robust_attn -v ...                                   and a line for every record
 python -m robust_attn ... --cfg job                            every setting as it then is
 python -m robust_attn.report DIR                               one report over every run below DIR

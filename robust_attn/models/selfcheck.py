@@ -51,6 +51,6 @@ def checked_differences(
         if not difference <= tolerance:  # NaN is refused too
             raise UserError(
                 f"layer {index} taken out of the model differs from the model's own forward pass by "
-                f"{difference:.1e} relative, more than {tolerance:.0e} in {dtype}; refusing to go on with it"
+                f"{difference:.1e} relative, more than {tolerance:.0e} in {dtype}; refused"
             )
     return differences

@@ -86,7 +86,7 @@ def _expect_agreement(reader: Classifier, measure: TokenMeasure, own: Tensor) ->
     if not difference <= tolerance:  # NaN is refused too
         raise UserError(
             f"logits of {reader.model.name} from its input embeddings differ from its own by {difference:.1e} "
-            f"relative, more than {tolerance:.0e}; refusing to go on with it"
+            f"relative, more than {tolerance:.0e}; refused"
         )
     if own.shape[-1] < 2:
         raise UserError(f"{reader.model.name} is not a classifier: it has a single output, so nothing can flip.")

@@ -39,7 +39,7 @@ def test_one_altered_number_is_refused(name):
     tensor = getattr(attached[1].weights, name).clone(memory_format=torch.contiguous_format)
     tensor.view(-1)[3] += 1e-3
     altered = replace(attached[1], weights=replace(attached[1].weights, **{name: tensor}))
-    with pytest.raises(UserError, match=r"layer 1 taken out of the model differs .* refusing"):
+    with pytest.raises(UserError, match=r"layer 1 taken out of the model differs .* refused"):
         checked_differences(model.module, (attached[0], altered), batch, torch.float64)
 
 
