@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from robust_attn.predictions.influence import Influence
-from robust_attn.predictions.plan import SLACK, Kind, Margins, Plan
+from robust_attn.predictions.memory import kept_memory
+from robust_attn.predictions.plan import SLACK, HopelessPlanError, Kind, Margins, Plan
 from robust_attn.predictions.sketch import BasisDraws, Draws, GaussianDraws
 from robust_attn.predictions.steps import Network
 from robust_attn.predictions.tape import Tape
@@ -25,6 +26,8 @@ RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-6, 1e-9
 """What is taken off every margin for rounding: relative to the largest logit, and at least."""
 RESERVES = (1.08, 1.5, 2.5, 2.5)
 """After each attempt: what slack gets beyond the ratio that it failed by, if it did."""
+LEAP = 1.5
+"""From a radius with a plan to the next one tried; its square from one without."""
 ATTEMPTS = len(RESERVES)
 """How many plans may be put to the test; the probability of failure is shared between them."""
 LARGEST_BASIS = 4_000_000
@@ -94,7 +97,7 @@ def certified_prediction(
             for row in range(len(points))
         ]  # fmt: skip
         return replace(min(rows, key=lambda each: each.radius), failure_probability=failure_probability, seed=seed)
-    with torch.no_grad():
+    with torch.no_grad(), kept_memory():
         tape = network.tape(points.double())
         free = torch.zeros_like(tape.value(0))
         free[slice(None) if perturb == "all" else perturb] = 1
@@ -198,7 +201,10 @@ class _Search:
     def _plan(self, sketch: FirstSketch, radius: float, slack: Slack = SLACK) -> Plan | None:
         """A plan that leaves every margin positive, if there is one."""
         draws, empty = self.chance.draws(self.free, planning=True), Plan(radius, not self.chance.deterministic, slack)
-        plan, margins = planned(self.tape, sketch, empty, draws, self.rivals.margins, influence=self.influence)
+        try:
+            plan, margins = planned(self.tape, sketch, empty, draws, self.rivals.margins, influence=self.influence)
+        except HopelessPlanError:
+            return None
         return plan if plan.is_finite and self._safe(margins) else None
 
     def _largest_plan(self, sketch: FirstSketch) -> Plan | None:
@@ -211,7 +217,7 @@ class _Search:
                 good, found = radius, plan
             else:
                 bad = radius
-            radius = 2 * good if bad == math.inf else bad / 4 if good == 0 else math.sqrt(good * bad)
+            radius = LEAP * good if bad == math.inf else bad / LEAP**2 if good == 0 else math.sqrt(good * bad)
         return found
 
     def _safe(self, margins: Margins) -> bool:

@@ -17,8 +17,9 @@ from typing import final
 import numpy as np
 import torch
 from scipy import stats
-from scipy.linalg import blas
 from torch import Tensor
+
+from robust_attn.predictions.gram import squared_norm
 
 
 @cache
@@ -35,8 +36,6 @@ def chain_factor(count: int, order: int, probability: float) -> float:
     return 1 / math.sqrt(share) if share > 0 else math.inf
 
 
-COLUMNS = 2048
-"""How many columns of tangents are weighted and multiplied at once: they stay in the cache."""
 TABLE_ERROR = 1e-7
 """Allowance for the quadrature in the logarithm of a transform; it is exact to 1e-10."""
 
@@ -202,16 +201,7 @@ class Sample:
         if flat.shape[0] > flat.shape[1]:
             flat = flat * scale
             return (_largest(flat.T @ flat) * self.factor).sqrt()
-        return (_largest(_gram(flat, scale)) * self.factor).sqrt()
-
-
-def _gram(flat: Tensor, scale: Tensor) -> Tensor:
-    """The lower half of the products of rows of flat * scale: by symmetric updates, a few columns at a time."""
-    update = blas.dsyrk if flat.dtype == torch.float64 else blas.ssyrk
-    total = np.zeros((len(flat), len(flat)), dtype=flat.numpy().dtype, order="F")
-    for columns, part in zip(flat.split(COLUMNS, 1), scale.split(COLUMNS), strict=True):
-        total = update(1.0, (columns * part).numpy().T, beta=1.0, c=total, trans=1, lower=1, overwrite_c=1)
-    return torch.from_numpy(total)
+        return (squared_norm(flat, scale) * self.factor).sqrt()
 
 
 def _largest(gram: Tensor) -> Tensor:

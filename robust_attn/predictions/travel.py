@@ -13,7 +13,7 @@ from torch import Tensor
 
 from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.look import Look, Part, Sizes
-from robust_attn.predictions.plan import NOTHING, SLACK, Kind, Margins, Plan
+from robust_attn.predictions.plan import NOTHING, SLACK, HopelessPlanError, Kind, Margins, Plan
 from robust_attn.predictions.remainders.ellipsoids import together
 from robust_attn.predictions.sketch import Draws, Sample
 from robust_attn.predictions.tape import Node, Operation, Tape
@@ -31,6 +31,8 @@ from robust_attn.predictions.walks import (
 )
 
 KINDS: tuple[Kind, ...] = ("z", "w", "v")
+HOPELESS = 30.0
+"""A plan is given up where one remainder alone would be so many times the first order of later nodes."""
 LEAST = 1e-9
 """Planned ranges are at least this much of the largest one: below there is nothing but rounding."""
 CONTENTS: dict[Part, tuple[tuple[int, ...], str]] = {
@@ -98,10 +100,10 @@ class Traveller(Look):
         v = added(leaving.v, operation.second(at, second, zs))
         products = [each.w for each in self.arriving]
         if any(each is not None for each in products):
-            v = v + operation.second(at, right, filled(products, at))
+            v.add_(operation.second(at, right, filled(products, at)))
         cubic = operation.third(at, left, right, zs)
         w = added(leaving.w, operation.second(at, left, zs))
-        return replace(leaving, w=w, v=v if cubic is None else v + cubic / 2)
+        return replace(leaving, w=w, v=v if cubic is None else v.add_(cubic, alpha=1 / 2))
 
     @final
     def samples(self, streams: Streams) -> dict[str, Sample]:
@@ -200,8 +202,11 @@ class Planner(Traveller):
         return *self.first[slot].pairs, self.first[slot].samples[1].tangents
 
     def _mass(self, index: int) -> float:
-        self.plan.masses[index] = self._influence.size(index, self.plan.axes[index])
-        return self.plan.masses[index]
+        mass = self._influence.size(index, self.plan.axes[index])
+        if not mass <= HOPELESS * self.plan.radius:
+            raise HopelessPlanError
+        self.plan.masses[index] = mass
+        return mass
 
     def _cast(self, axes: Tensor) -> Tensor:
         return axes.float()
@@ -239,7 +244,7 @@ class Checker(Traveller):
 def planned(
     tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, read: Read, *, influence: Influence
 ) -> tuple[Plan, Margins]:
-    """The plan written, and the margins that it hopes for."""
+    """The plan written, and the margins that it hopes for; HopelessPlanError where there is no hope."""
     planner = Planner(tape, sketch, plan, draws, influence)
     end = planner.travel(Streams())
     return planner.plan, planner.margins(end, read, {})

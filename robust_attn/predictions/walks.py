@@ -21,9 +21,10 @@ ROUNDING = 1e-6
 class Streams:
     """Sampled tangents of one node.
 
-    b: first order along all unit vectors; u: along samples, in two or four lists of independent ones; s: second order
-    of the first list with the second, then of the third with the fourth; t: third order of the lists 2, 3, 4; q: fourth
-    order of all four; z: what remainders injected, as many as two lists; w: its products with lists 1 and 3; v: with s.
+    b: first order along all unit vectors; u: along samples, in two or four lists of independent ones, in the order 1, 2
+    or 1, 3, 2, 4; s: second order of the first list with the second, then of the third with the fourth; t: third order
+    of the lists 2, 3, 4; q: fourth order of all four; z: what remainders injected, as many as two lists; w: its
+    products with lists 1 and 3; v: with s.
     """
 
     u: Tensor | None = None
@@ -69,35 +70,39 @@ def _through(tape: Tape, node: Node, arriving: list[Streams]) -> Streams:
 
 def _bent(operation: Operation, at: list[Tensor], arriving: list[Streams], pushed: Streams) -> Streams:
     """With D^2 f[Y, Y] / 2, and with four lists what belongs to the third and the fourth order."""
-    along = [there(each.u).chunk(each.lists) for each in arriving]
-    left, right = ([torch.cat(chunks[start::2]) for chunks in along] for start in (0, 1))
-    s = added(pushed.s, operation.second(at, left, right) / 2)
+    left, right = (list(each) for each in zip(*(paired(each) for each in arriving), strict=True))
+    s = added(pushed.s, operation.second(at, left, right).div_(2))
     if pushed.lists == 2:
         return replace(pushed, s=s)
-    g = [list(each) for each in zip(*along, strict=True)]
+    along = [there(each.u).chunk(each.lists) for each in arriving]
+    g = [[chunks[place] for chunks in along] for place in (0, 2, 1, 3)]
     first, second = (
         list(each) for each in zip(*(x.chunk(2) for x in filled([x.s for x in arriving], at, left)), strict=True)
     )
     third = filled([x.t for x in arriving], at, g[0])
     t = added(pushed.t, operation.second(at, g[1], second))
-    q = added(pushed.q, operation.second(at, g[0], third) + operation.second(at, first, second) / 2)
+    q = added(pushed.q, operation.second(at, g[0], third))
+    q.add_(operation.second(at, first, second), alpha=1 / 2)
     cubic = operation.third(at, g[1], g[2], g[3])
     if cubic is not None:
-        t, q = t + cubic / 6, q + there(operation.third(at, g[0], g[1], second)) / 2
+        t.add_(cubic, alpha=1 / 6)
+        q.add_(there(operation.third(at, g[0], g[1], second)), alpha=1 / 2)
     quartic = operation.fourth(at, *g)
-    return replace(pushed, s=s, t=t, q=q if quartic is None else q + quartic / 24)
+    return replace(pushed, s=s, t=t, q=q if quartic is None else q.add_(quartic, alpha=1 / 24))
 
 
 def added(total: Tensor | None, more: Tensor) -> Tensor:
-    """The sum, where nothing counts as zero."""
-    return more if total is None else total + more
+    """The sum, in place of the second, where nothing counts as zero."""
+    return more if total is None else more.add_(total)
 
 
 def filled(parts: Sequence[Tensor | None], at: list[Tensor], like: list[Tensor] | None = None) -> list[Tensor]:
     """The parts of the inputs, zeros where there is nothing yet: as many as `like` has, or as another part."""
     one = like[0] if like is not None else next(part for part in parts if part is not None)
-    zeros = [torch.zeros((len(one), *value.shape), dtype=one.dtype) for value in at]
-    return [zero if part is None else part for part, zero in zip(parts, zeros, strict=True)]
+    return [
+        torch.zeros((len(one), *value.shape), dtype=one.dtype) if part is None else part
+        for part, value in zip(parts, at, strict=True)
+    ]
 
 
 def there(part: T | None) -> T:
@@ -130,14 +135,15 @@ class Orders:
             rows = tuple(sample.rows(row_weights) * (1 + ROUNDING) for sample in (exact, *sampled))
         first = exact.thinned(keep if streams.b is None else None)
         kept = first, *(sample.thinned(keep) for sample in sampled)
-        left, right = (each[:keep].float() for each in paired(streams))
-        return cls((left, right), kept, ranges, rows, row_weights)
+        left, right = (each[:keep] for each in paired(streams))
+        shared = kept[0].tangents if streams.b is None and len(kept[0].tangents) == len(left) else left.float()
+        return cls((shared, right.float()), kept, ranges, rows, row_weights)
 
 
 def paired(streams: Streams) -> tuple[Tensor, Tensor]:
     """First orders of the pairs behind the second order: lists 1 and 3, and lists 2 and 4."""
-    chunks = there(streams.u).chunk(streams.lists)
-    return torch.cat(chunks[::2]), torch.cat(chunks[1::2])
+    left, right = there(streams.u).chunk(2)
+    return left, right
 
 
 def orders(streams: Streams, draws: Draws) -> tuple[Sample, ...]:

@@ -235,4 +235,4 @@ class KeptDraws(Draws):
 
     def injection(self, axes):
         self.kept.append(self._draws.injection(axes))
-        return self.kept[-1]
+        return self.kept[-1].clone()
