@@ -36,7 +36,8 @@ from benchmarks.measuring import print_table
 from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.bounds.bound import Bound
 from robust_attn.budget import Budget, Wasserstein
-from robust_attn.certificates.layer import Certificate, certify, certify_measures
+from robust_attn.certificates.layer import Certificate, certify
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.certificates.radius import certified_radius
 from robust_attn.soundness.comparison import CERTIFICATE
 from robust_attn.soundness.exact import ExactChange, Judge, constant_lower

@@ -42,6 +42,8 @@ ONE_TOKEN = "bounds/test_ball.py::test_one_token_by_hand"
 ADDED = "attention/test_extras.py::test_the_spread_of_a_bias_and_the_radius_of_a_sink_by_hand"
 BENT = "the_second_derivative_of_a_query_by_hand"
 TWO_TOKENS = "bounds/test_ball.py::test_two_tokens_by_hand"
+DRAWN = "what_queries_and_pieces_draw_by_hand"
+CONTEXT_BY_HAND = "bounds/test_context.py::test_by_hand_where_queries_do_not_matter"
 
 MUTANTS = (
     *_altered(
@@ -435,5 +437,46 @@ MUTANTS = (
         "bounds/test_bound.py",
         ("comparator", " and not self.comparator", "", "lower_bounds_comparators_and_inapplicable_ones_never_certify"),
         ("side", " and self.side is Side.UPPER", "", "lower_bounds_comparators_and_inapplicable_ones_never_certify"),
+    ),
+    *_altered(
+        "bounds/pieces.py",
+        "bounds/test_pieces.py",
+        ("reach", "least = (1 - SLACK) / context", "least = 2 / context", "bounds/test_context.py::test_reach_by_hand"),
+        ("inverse", "(field**2 * self.inverse)", "(field**2)", DRAWN),
+        ("drift", "torch.maximum(ceiling - rows.floor, rows.ceiling - floor)", "ceiling - rows.ceiling", DRAWN),
+        ("raised", "raised = rows.ceiling * rise", "raised = rows.ceiling", DRAWN),
+        ("lowered", "(rise * (1 + bent) * MARGIN)", "MARGIN", DRAWN),
+        ("far_slope", "rows.key_slope + norms.interaction[:, None, None] * far", "rows.key_slope + 0 * far", DRAWN),
+        ("second", "top * psi_2(farthest)", "psi_2(farthest)", DRAWN),
+        ("first", "top * psi_1(farthest)", "psi_1(farthest)", DRAWN),
+        ("excess", "torch.maximum(torch.expm1(fall), ", "torch.minimum(torch.expm1(fall), ", DRAWN),
+        ("motion", "pieces.quadratic(ceiling * top).sqrt()", "pieces.quadratic(ceiling).sqrt()", DRAWN),
+        ("scaled", "+ self.growth * moved + scaled", "+ self.growth * moved", DRAWN),
+        ("grown", "self.growth * moved + scaled", "moved + scaled", DRAWN),
+    ),
+    *_altered(
+        "bounds/pieces_change.py",
+        "bounds/test_pieces_change.py",
+        ("means", "rows.slope) + means + value", "rows.slope) + value", "the_derivative_of_a_query_by_hand"),
+        ("moving", "+ value * slope\n", "\n", "the_derivative_of_a_query_by_hand"),
+        ("own", "both + rows.value_deviation * rows.slope_deviation", "both", "the_derivative_of_a_query_by_hand"),
+        ("far", "2 * hull / last + own", "hull / last + own", "a_long_way_is_held_by_the_hull"),
+        ("bent", "_columns(masses[:, None] * bent**2", "_columns(0 * masses[:, None] * bent**2", CONTEXT_BY_HAND),
+        ("scaled", "_columns(masses[:, None] * scaled", "_columns(0 * masses[:, None] * scaled", CONTEXT_BY_HAND),
+        ("moved", "+ torch.minimum(apart, together)", "", CONTEXT_BY_HAND),
+        ("drawing", "weight * at.second * rows.value", "weight * rows.value", CONTEXT_BY_HAND),
+        (
+            "held",
+            "(masses * torch.where(held, away, 0.0).sum(0) ** 2).sum()",
+            "masses.sum() * 0",
+            "a_held_head_costs_its_hull_and_its_linear_part",
+        ),
+    ),
+    *_altered(
+        "bounds/context.py",
+        "bounds/test_context.py",
+        ("queries", " + eps * torch.cat(queries).max()", "", "queries_that_move_count"),
+        ("linear", "budget.radius * constant.upper + rest", "rest", "by_hand_where_queries_do_not_matter"),
+        ("closed_form", "budget.radius * constant.closed_form + rest", "rest", "by_hand_where_queries_do_not_matter"),
     ),
 )

@@ -24,7 +24,7 @@ from robust_attn.attacks.move import Move
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import TokenRadius, Wasserstein
-from robust_attn.certificates.layer import certify_measures
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.data.source import Prose, read_inputs
 
 LAYERS = {"minilm": (0, 1, 2, 3, 4, 5), "smollm2": (0, 5, 10, 15, 20, 29)}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from robust_attn.budget import Wasserstein as Wasserstein
     from robust_attn.certificates.layer import Certificate as Certificate
     from robust_attn.certificates.layer import certify as certify
-    from robust_attn.certificates.layer import certify_measures as certify_measures
+    from robust_attn.certificates.measures import certify_measures as certify_measures
     from robust_attn.certificates.radius import CertifiedRadius as CertifiedRadius
     from robust_attn.certificates.radius import certified_radius as certified_radius
     from robust_attn.models import AttentionModel as AttentionModel
@@ -93,7 +93,7 @@ _HOMES = {
     "observe": "observation",
     "Certificate": "certificates.layer",
     "certify": "certificates.layer",
-    "certify_measures": "certificates.layer",
+    "certify_measures": "certificates.measures",
     "CertifiedRadius": "certificates.radius",
     "certified_radius": "certificates.radius",
     "flip_radius": "pipeline.one_text",

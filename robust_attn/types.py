@@ -72,12 +72,15 @@ class Verdict(StrEnum):
 
 
 class Scope(StrEnum):
-    """For which inputs a bound speaks: a whole ball, the tokens given, a ball around them, any measure near."""
+    """For which inputs a bound speaks: a whole ball, the tokens given, a ball around them, any measure near, or such
+    measures near as have no light pieces.
+    """
 
     GLOBAL = "global"
     LOCAL = "local"
     BALL = "ball"
     MEASURES = "measures"
+    PIECES = "pieces"
 
 
 class Side(StrEnum):
@@ -90,12 +93,14 @@ class Side(StrEnum):
 class Covers(StrEnum):
     """Against which perturbations within a budget a certificate holds.
 
-    ATOMS: displacements of these tokens. COPIES: displacements of the parts that the tokens were written as. MEASURES:
-    any measure within the budget's W2 distance and support, tokens split at will. INPUTS: any tokens in a ball.
+    ATOMS: displacements of these tokens. COPIES: displacements of the parts that the tokens were written as. CONTEXT:
+    tokens split into pieces of at least one part in `context`. MEASURES: any measure within the budget's W2 distance
+    and support, tokens split at will. INPUTS: any tokens in a ball.
     """
 
     ATOMS = "atoms"
     COPIES = "copies"
+    CONTEXT = "context"
     MEASURES = "measures"
     INPUTS = "inputs"
 

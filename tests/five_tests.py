@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 PAPER, SHARP, LAWS = "bounds/test_paper.py", "bounds/test_sharp.py", "bounds/test_sharp_laws.py"
 MEAN_FIELD = "bounds/test_sharp_mean_field.py"
+CONTEXT = "bounds/test_context.py"
 SPLITTING, SPLIT_LOCAL = "bounds/test_splitting.py", "bounds/test_splitting_local.py"
 BALL, SLOPES, CERTIFICATE = "bounds/test_ball.py", "bounds/test_slopes.py", "certificates/test_layer.py"
 DERIVED, STEEPEST = "test_no_derivative_exceeds_a_constant", "test_the_steepest_tokens_exceed_no_constant"
@@ -41,6 +42,18 @@ def _papers_upper(by_hand: str) -> FiveTests:
 def _split(by_hand: str, solved: str) -> FiveTests:
     """Free splits at random are ascended in the same test."""
     return FiveTests(*_laws(f"{SPLITTING}::TestAnyMeasure", MOVED, MOVED, SCALED), by_hand, *_in(SPLITTING, solved))
+
+
+def _context() -> FiveTests:
+    """Pieces at random are ascended in the same test."""
+    return FiveTests(
+        *_laws(f"{CONTEXT}::TestPieces", MOVED, MOVED, SCALED),
+        *_in(
+            CONTEXT,
+            "by_hand_where_queries_do_not_matter",
+            "without_interaction_the_change_is_that_of_the_mean_and_attained",
+        ),
+    )
 
 
 FIVE_TESTS = {
@@ -163,4 +176,7 @@ FIVE_TESTS = {
     "split.local": _split(
         f"{SPLIT_LOCAL}::test_queries_by_hand", "without_interaction_the_change_is_that_of_the_mean_and_attained"
     ),
+    "context.second_order": _context(),
+    "context.second_order_deterministic": _context(),
+    "context.hull": _context(),
 }

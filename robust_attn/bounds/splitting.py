@@ -51,7 +51,7 @@ def splitting_bounds(
     if not isinstance(budget, Wasserstein):
         why_not = "parts of a token share its budget in the Wasserstein budget alone"
         return tuple(not_applicable(name, why_not, Scope.MEASURES) for name in (MEAN_FIELD, HULL, LOCAL))
-    layer, sample = layer.to(torch.float64), _without_padding(measure.to(torch.float64))
+    layer, sample = layer.to(torch.float64), without_padding(measure.to(torch.float64))
     largest = float(sample.radius)
     if support < largest * (1 - 1e-12):
         raise UserError(f"support must be at least the largest token norm, {largest}, but it is {support}.")
@@ -133,6 +133,7 @@ def split_local(
     return from_log_constant(LOCAL, log_constant, budget.radius, Scope.MEASURES)
 
 
-def _without_padding(measure: TokenMeasure) -> TokenMeasure:
+def without_padding(measure: TokenMeasure) -> TokenMeasure:
+    """The atoms with mass."""
     kept = measure.present
     return TokenMeasure(measure.points[kept], measure.masses[kept], measure.positions[kept])

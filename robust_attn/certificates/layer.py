@@ -13,20 +13,21 @@ from robust_attn.attention.jacobian import project
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.attention.rounding import UNIT, Sizes, rounding_at, within_range
-from robust_attn.bounds import splitting
+from robust_attn.bounds import context, splitting
 from robust_attn.bounds.ball import BallNorms, ball_norms
 from robust_attn.bounds.bound import Bound, at_tokens, from_output_change, not_applicable
 from robust_attn.bounds.comparators import comparator_bounds
-from robust_attn.bounds.joint_norms import joint_norms
 from robust_attn.bounds.registry import GLOBAL_BOUNDS, foreign_bounds
 from robust_attn.bounds.setting import BallSetting
-from robust_attn.budget import Budget, PerToken, Wasserstein, expect_budget
+from robust_attn.budget import Budget, PerToken, expect_budget
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms, product_error
-from robust_attn.types import Scope, UserError, Verdict, as_html
+from robust_attn.types import Covers, Scope, Verdict, as_html
 
 HULL = "local.hull"
+HULLS = (HULL, splitting.HULL, context.HULL)
+"""Bounds that hold however far atoms may go: what is no smaller says nothing new."""
 PATH = (0.25, 0.5, 0.75, 1.0)
 """Parts of the radius at which a path from the tokens to the edge of the ball is looked at."""
 DOUBT = 1e-4
@@ -50,6 +51,10 @@ class Certificate:
 
     That of a batch promises it of all its samples at once: it is that of the sample with the largest change, and not a
     number if one of them is not. `samples` has the certificate of each; it is empty where one measure was given.
+
+    `covers` is the class of perturbations that it speaks of: displacements of the atoms given, all splits whose pieces
+    have at least 1 / `context`, or all measures near. `lightest` is the least mass of a piece there: zero where any
+    will do, None where atoms stay whole.
     """
 
     bound: str | None
@@ -57,6 +62,9 @@ class Certificate:
     failure_probability: float
     bounds: tuple[Bound, ...]
     seed: int | None = None
+    covers: Covers = Covers.ATOMS
+    context: float | None = None
+    lightest: float | None = None
     samples: tuple[Certificate, ...] = ()
 
     def named(self, name: str) -> Bound:
@@ -87,12 +95,12 @@ def certify(
     """
     expect_measure(measure)
     expect_budget(budget)
-    batched = _as_batch(measure)
+    batched = as_batch(measure)
     estimate = None
     if not deterministic:
         weights = budget.weights(batched.to(torch.float64))
         estimate = local_lipschitz(layer, batched, weights=weights, seed=seed)
-    return _of(measure, certify_batch(layer, batched, budget, lipschitz=estimate))
+    return of_all(measure, certify_batch(layer, batched, budget, lipschitz=estimate))
 
 
 def certify_batch(
@@ -109,40 +117,17 @@ def certify_batch(
     """
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer) if norms is None else norms
-    found = _bounds(layer, norms, measure, budget, lipschitz, unit=UNIT)
+    found = all_bounds(layer, norms, measure, budget, lipschitz, unit=UNIT)
     exact = None
-    if _doubtful(layer, norms, measure):
-        exact = _bounds(layer, head_norms(layer, unit=0.0), measure, budget, lipschitz, unit=0.0)
+    if doubtful(layer, norms, measure):
+        exact = all_bounds(layer, head_norms(layer, unit=0.0), measure, budget, lipschitz, unit=0.0)
     seed = None if lipschitz is None else lipschitz.seed
     return tuple(
-        replace(each, seed=seed) for each in _certificates(found, exact, within_range(layer, measure, budget.radius))
+        replace(each, seed=seed) for each in certificates_of(found, exact, within_range(layer, measure, budget.radius))
     )
 
 
-def certify_measures(
-    layer: AttentionLayer, measure: TokenMeasure, budget: Wasserstein, *, norms: HeadNorms | None = None
-) -> Certificate:
-    """The certificate, as by `certify`, against **any** measure within the budget's W2 distance: atoms split freely.
-
-    The measures stay in the budget's support, which must be given: without one a part of a token, light enough, goes
-    anywhere, and nothing holds. Deterministic. Far above `certify` on pretrained layers, because slivers of mass
-    really are that strong.
-    """
-    expect_measure(measure)
-    expect_budget(budget)
-    if budget.support is None:
-        raise UserError("Any measure within a W2 distance needs a support: Wasserstein(radius, support=...).")
-    layer, batched = layer.to(torch.float64), _as_batch(measure).to(torch.float64)
-    norms = head_norms(layer) if norms is None else norms
-    found = _measure_bounds(layer, norms, batched, budget, unit=UNIT)
-    exact = None
-    if _doubtful(layer, norms, batched):
-        exact = _measure_bounds(layer, head_norms(layer, unit=0.0), batched, budget, unit=0.0)
-    known = within_range(layer, batched, budget.radius, budget.support_radius(batched))
-    return _of(measure, _certificates(found, exact, known))
-
-
-def _as_batch(measure: TokenMeasure) -> TokenMeasure:
+def as_batch(measure: TokenMeasure) -> TokenMeasure:
     """One measure as a batch of one; a batch as it is."""
     shape = measure.points.shape
     if len(shape) not in (2, 3) or 0 in shape[:-1]:
@@ -150,7 +135,7 @@ def _as_batch(measure: TokenMeasure) -> TokenMeasure:
     return stack([measure]) if len(shape) == 2 else measure
 
 
-def _of(measure: TokenMeasure, samples: tuple[Certificate, ...]) -> Certificate:
+def of_all(measure: TokenMeasure, samples: tuple[Certificate, ...]) -> Certificate:
     """What was asked for: the certificate of one measure, or that of all samples together.
 
     Upper values of a batch hold together except with the probability stated, so no sample adds to that of another.
@@ -174,10 +159,10 @@ def verdict(observed: float, rounding: float, certificate: Certificate) -> Verdi
         return Verdict.VIOLATED
     if rounding > OBSERVED_ROUNDING * certified:
         return Verdict.UNKNOWN
-    return Verdict.VACUOUS if certificate.bound in (HULL, splitting.HULL) else Verdict.HOLDS
+    return Verdict.VACUOUS if certificate.bound in HULLS else Verdict.HOLDS
 
 
-def _bounds(
+def all_bounds(
     layer: AttentionLayer,
     norms: HeadNorms,
     measure: TokenMeasure,
@@ -199,18 +184,7 @@ def _bounds(
     )
 
 
-def _measure_bounds(
-    layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budget: Wasserstein, *, unit: float
-) -> AllBounds:
-    """Every bound against any measure, of every sample; with `unit` zero as if arithmetic were exact."""
-    joint, supports = joint_norms(layer, unit=unit), budget.support_radius(measure).tolist()
-    return tuple(
-        splitting.splitting_bounds(layer, norms, measure.sample(index), budget, support=support, joint=joint, unit=unit)
-        for index, support in enumerate(supports)
-    )
-
-
-def _doubtful(layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure) -> bool:
+def doubtful(layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure) -> bool:
     """Whether rounding is not small beside what bounds are made of: norms of products, spreads, logits.
 
     Only how much is then asked depends on this, never what is certified.
@@ -253,7 +227,7 @@ class _LocalValues:
     hull_rows: Tensor
 
 
-def _upper(lipschitz: LipschitzEstimate | None, index: int, unit: float) -> float | None:
+def constant_upper(lipschitz: LipschitzEstimate | None, index: int, unit: float) -> float | None:
     """The upper value of a sample's constant; with `unit` zero without what it allows for rounding."""
     if lipschitz is None:
         return None
@@ -269,7 +243,7 @@ def _sample_values(
     widths = [end - start for start, end in zip(starts, PATH, strict=True)]
     moments = [((1 - start) ** 2 - (1 - end) ** 2) / 2 for start, end in zip(starts, PATH, strict=True)]
     return _LocalValues(
-        lipschitz_upper=_upper(lipschitz, index, unit),
+        lipschitz_upper=constant_upper(lipschitz, index, unit),
         failure_probability=0.0 if lipschitz is None else lipschitz.failure_probability,
         closed_form=float(path[-1].centre[index]),
         block_norm=float(path[-1].centre_blocks[index]),
@@ -310,7 +284,7 @@ def _hull(measure: TokenMeasure, budget: Budget, rows: Tensor) -> float:
     return float((budget.weights(measure) * rows**2).sum().sqrt())
 
 
-def _certificates(found: AllBounds, exact: AllBounds | None, known: Tensor) -> tuple[Certificate, ...]:
+def certificates_of(found: AllBounds, exact: AllBounds | None, known: Tensor) -> tuple[Certificate, ...]:
     """The certificate of every sample."""
     return tuple(
         _smallest(bounds, None if exact is None else exact[index], known=bool(known[index]))
@@ -330,7 +304,7 @@ def _smallest(bounds: Sequence[Bound], exact: Sequence[Bound] | None, *, known: 
     usable = [bound for bound in bounds if bound.certifies]
     broken = [bound for bound in bounds if _counts(bound) and math.isnan(bound.output_change)]
     if exact is not None:
-        hull = _change_of(bounds, (HULL, splitting.HULL))
+        hull = min((bound.output_change for bound in bounds if bound.name in HULLS and bound.applies), default=math.inf)
         usable = [bound for bound in usable if bound.output_change <= hull and not _mostly_rounding(bound, exact)]
     if not usable or broken:
         return Certificate(None, math.nan, 0.0, tuple(bounds))
@@ -349,8 +323,5 @@ def _out_of_range(bound: Bound) -> Bound:
 
 
 def _mostly_rounding(bound: Bound, exact: Sequence[Bound]) -> bool:
-    return bound.output_change > MOSTLY_ROUNDING * _change_of(exact, (bound.name,))
-
-
-def _change_of(bounds: Sequence[Bound], names: Sequence[str]) -> float:
-    return next(bound.output_change for bound in bounds if bound.name in names)
+    alone = next(other.output_change for other in exact if other.name == bound.name)
+    return bound.output_change > MOSTLY_ROUNDING * alone

@@ -14,7 +14,8 @@ from robust_attn.attacks.baseline import RandomMove
 from robust_attn.attacks.output_change import OutputChange
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
-from robust_attn.certificates.layer import Certificate, certify_batch, certify_measures, verdict
+from robust_attn.certificates.layer import Certificate, certify_batch, verdict
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.certificates.radius import certified_radii
 from robust_attn.pipeline import parts
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, generator_for, layer_estimate

@@ -18,7 +18,7 @@ from robust_attn.certificates.radius import CertifiedRadius
 from robust_attn.observation import Observation
 from robust_attn.records.parts import BoundPart, BudgetPart, Certified, Constant, Norms, Observed, RadiusPart, Scale
 from robust_attn.spectral.lanczos import LipschitzEstimate
-from robust_attn.types import Covers, Scope
+from robust_attn.types import Covers
 
 HISTORY_POINTS = 64
 """Steps of an attack that are recorded."""
@@ -68,13 +68,13 @@ def certified_part(certificate: Certificate, *, copies: int = 1) -> Certified:
         output_change=certificate.output_change,
         failure_probability=certificate.failure_probability,
         covers=None if certificate.bound is None else _covered(certificate, copies),
+        context=certificate.context,
     )
 
 
 def _covered(certificate: Certificate, copies: int) -> Covers:
-    if certificate.named(certificate.bound or "").scope is Scope.MEASURES:
-        return Covers.MEASURES
-    return Covers.COPIES if copies > 1 else Covers.ATOMS
+    """What the certificate covers; displacements of copies are those of the tokens written as such."""
+    return Covers.COPIES if certificate.covers is Covers.ATOMS and copies > 1 else certificate.covers
 
 
 def radius_part(found: CertifiedRadius | None) -> RadiusPart | None:

@@ -15,7 +15,8 @@ from robust_attn.attacks.discrete import RepeatTokens, Repetition, best_free_mas
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import evaluation_error
 from robust_attn.budget import Wasserstein
-from robust_attn.certificates.layer import certify_measures, verdict
+from robust_attn.certificates.layer import verdict
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.observation import wasserstein_distance
 from robust_attn.pipeline.jobs import generator_for
 from robust_attn.pipeline.parts import bound_parts, certified_part

@@ -59,7 +59,7 @@ class BoundPart(Entry):
     side: Side = fact("upper or lower", Side.UPPER)
     log10: float | None = fact("logarithm of the bound as a Lipschitz constant: some exceed every float", None)
     output_change: float | None = fact("as an output change within the budget; of scope local to first order", None)
-    scope: Scope = fact("for which inputs it speaks: global, local, ball or measures", Scope.GLOBAL)
+    scope: Scope = fact("for which inputs it speaks: global, local, ball, measures or pieces", Scope.GLOBAL)
     applies: bool = fact("whether it bounds the output change here; a constant at the tokens (local) never does", True)
     why_not: str | None = fact("which assumption does not", None)
     failure_probability: float | None = fact("the chance that it is wrong", 0.0)
@@ -85,6 +85,7 @@ class Certified(Entry):
     constant: float | None = fact("of a search in a ball: the output changes by no more than this per unit", None)
     failure_probability: float | None = fact("the chance that the promise is wrong", None)
     covers: Covers | None = fact("against which perturbations it holds", None)
+    context: float | None = fact("of covers context: no piece of a token is lighter than 1 / context", None)
 
     @property
     def promise(self) -> float | None:

@@ -12,7 +12,8 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import within_range
 from robust_attn.budget import BUDGETS, Wasserstein
-from robust_attn.certificates.layer import Certificate, certify, certify_measures, verdict
+from robust_attn.certificates.layer import Certificate, certify, verdict
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.certificates.radius import CertifiedRadius, certified_radii, certified_radius
 from robust_attn.soundness.case import RADII, Case
 from robust_attn.soundness.comparison import (
@@ -32,6 +33,7 @@ from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.types import Scope, UserError, Verdict
 
 RADIUS = "certified_radius"
+DUPLICATE = "duplicate"
 FARTHEST = 1e3
 """Times the size of the tokens: how far an attack goes where a radius was certified that has no end."""
 CONSTANT_PRODUCT = 1e-15
@@ -74,7 +76,10 @@ def _constants_held(
 
 
 def measures_checked(case: Case) -> Checked:
-    """`certify_measures`: against whatever splits tokens. Without a support it has to refuse."""
+    """`certify_measures`: against whatever splits tokens, and against splits into pieces no lighter than those found.
+
+    Without a support the first has to refuse.
+    """
     asked = given(case)
     layer, inputs, budget = asked.layer, asked.inputs, asked.budget
     assert isinstance(budget, Wasserstein)
@@ -91,9 +96,21 @@ def measures_checked(case: Case) -> Checked:
         promised = budget if hit.budget == anywhere else hit.budget
         assert isinstance(promised, Wasserstein)
         found = certify_measures(layer, sample, promised)
-        return _held(hit, _as_far_as_it_speaks(layer, sample, found), number)
+        anything = _held(hit, _as_far_as_it_speaks(layer, sample, found), number)
+        if case.attack == DUPLICATE:  # it adds mass to a token, which no displacement of pieces does
+            return anything
+        shortest = _shortest_context(hit)
+        found = certify_measures(
+            layer, sample, promised, context=shortest, deterministic=case.deterministic, **chance(case)
+        )
+        return together((anything, _held(hit, _as_far_as_it_speaks(layer, sample, found), number)))
 
     return together(one(*each) for each in asked.samples())
+
+
+def _shortest_context(hit: Strike) -> float:
+    """The context with the least promise that covers a strike: as long as its lightest piece says."""
+    return max(1.0, 1 / float(hit.base.masses[hit.base.present].min()))
 
 
 def radius_checked(case: Case) -> Checked:

@@ -16,7 +16,7 @@ from robust_attn.attacks.move import Move
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import BUDGETS, Budget, TokenRadius, Wasserstein
-from robust_attn.certificates.layer import certify_measures
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.pipeline.checks import attack_records
 from robust_attn.pipeline.jobs import LayerJob, Subject, generator_for
 from robust_attn.pipeline.parts import bound_parts

@@ -179,7 +179,7 @@ def _promise(checks: Sequence[Check], rows: Sequence[LayerRow], noun: str) -> st
 
 def narrowest(checks: Sequence[Check]) -> Covers:
     """The class of perturbations that every promise covers."""
-    from_narrow_to_wide = (Covers.ATOMS, Covers.COPIES, Covers.MEASURES, Covers.INPUTS)
+    from_narrow_to_wide = (Covers.ATOMS, Covers.COPIES, Covers.CONTEXT, Covers.MEASURES, Covers.INPUTS)
     return min(map(covers_of, checks), key=from_narrow_to_wide.index)
 
 
@@ -194,8 +194,17 @@ def _split(checks: Sequence[Check]) -> str:
         case Covers.COPIES:
             masses = f"into up to {copies} copies, with the masses that it gave them"
             return f", the tokens split as in this attack ({masses}),"
+        case Covers.CONTEXT:
+            least = _least_piece(checks)
+            return f", however they are split into pieces{least}{within},"
         case _:
             return f", however they are split{within},"
+
+
+def _least_piece(checks: Sequence[Check]) -> str:
+    """What a piece weighs at least, where records say so."""
+    contexts = [check.certified.context for check in checks if check.certified.context is not None]
+    return f" of at least 1/{min(contexts):.6g} each" if contexts else " that the context allows"
 
 
 def _effect(known: Sequence[LayerRow]) -> str:
@@ -214,6 +223,7 @@ def _limits(checks: Sequence[Check], noun: str) -> str:
     other = {
         Covers.ATOMS: "tokens that are split into parts (within the same budget these may go much further), ",
         Covers.COPIES: "tokens that are split in other ways (within the same budget these may go much further), ",
+        Covers.CONTEXT: "lighter pieces of tokens (within the same budget these may go much further), ",
     }.get(narrowest(checks), "")
     return (
         f"Anything about {other}larger perturbations, other {noun}s than those tested, or what later layers make of "

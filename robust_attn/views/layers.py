@@ -62,6 +62,8 @@ def covers_of(check: Check) -> Covers:
     bound = check.bound(check.certified.bound)
     if bound is not None and bound.scope is Scope.MEASURES:
         return Covers.MEASURES
+    if bound is not None and bound.scope is Scope.PIECES:
+        return Covers.CONTEXT
     return Covers.COPIES if check.copies > 1 else Covers.ATOMS
 
 

@@ -16,12 +16,14 @@ SCOPES = {
     Scope.LOCAL: "exactly these tokens, to first order",
     Scope.BALL: "these tokens ± budget",
     Scope.MEASURES: "these tokens ± budget, split at will",
+    Scope.PIECES: "these tokens ± budget, split into pieces that the context allows",
 }
 PARTS_OF_TOKENS = "these parts of tokens ± budget"
 """What bounds around given atoms speak of where tokens were split."""
 COVERS = {
     Covers.ATOMS: "these tokens moved, none split",
     Covers.COPIES: "these tokens moved, split as the attack did",
+    Covers.CONTEXT: "these tokens moved and split, no piece lighter than the context allows",
     Covers.MEASURES: "these tokens moved and split at will",
     Covers.INPUTS: "any tokens in the ball",
 }
@@ -33,6 +35,7 @@ FAMILIES = {
     "hull": "trivial bound: outputs never leave the hull of the values",
     "splitting": "covers tokens that are split into copies",
     "split": "covers tokens that are split into copies",
+    "context": "covers tokens that are split, no piece lighter than one token of the context",
     "comparator": "shown for comparison, promises nothing here",
 }
 _BUDGETS = {

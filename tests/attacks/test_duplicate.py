@@ -7,7 +7,7 @@ from robust_attn.attacks.duplicate import Duplicate, repetition, repetition_chan
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Frobenius, Wasserstein
-from robust_attn.certificates.layer import certify_measures
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.types import UserError
 from tests.attacks.laws import KINDS, AttackLaws
 from tests.cases import Case, generator, one_sample, random_layer, random_measure, scalar_measure

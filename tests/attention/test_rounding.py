@@ -13,7 +13,8 @@ from robust_attn.bounds.ball import ball_norms
 from robust_attn.bounds.curvature import key_form
 from robust_attn.bounds.interval import ball_of, inflated
 from robust_attn.budget import BUDGETS, Frobenius, PerToken, TokenRadius, Wasserstein
-from robust_attn.certificates.layer import certify, certify_measures
+from robust_attn.certificates.layer import certify
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.spectral import derivative_error
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms

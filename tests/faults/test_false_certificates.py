@@ -11,7 +11,8 @@ from benchmarks import exact_draws
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.budget import Budget, Frobenius, TokenRadius, Wasserstein
-from robust_attn.certificates.layer import Certificate, certify, certify_measures, verdict
+from robust_attn.certificates.layer import Certificate, certify, verdict
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.certificates.radius import certified_radius
 from robust_attn.soundness.case import Case
 from robust_attn.soundness.check import check

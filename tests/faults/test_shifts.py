@@ -11,7 +11,8 @@ import torch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Wasserstein
-from robust_attn.certificates.layer import certify, certify_measures
+from robust_attn.certificates.layer import certify
+from robust_attn.certificates.measures import certify_measures
 from robust_attn.soundness.exact import Judge, Sliver
 
 

@@ -89,8 +89,9 @@ def test_measures_without_a_support_are_refused_or_attacked_from_afar(monkeypatc
     assert check(case) == Checked(())
     sound = promises.certify_measures
 
-    def certain(layer, measure, budget):
-        return sound(layer, measure, replace(budget, support=TokenRadius()) if budget.support is None else budget)
+    def certain(layer, measure, budget, **chosen):
+        supported = replace(budget, support=TokenRadius()) if budget.support is None else budget
+        return sound(layer, measure, supported, **chosen)
 
     monkeypatch.setattr(promises, "certify_measures", certain)
     assert check(case).violations
