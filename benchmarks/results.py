@@ -1,4 +1,4 @@
-"""Every pretrained model that can be had without the hub, layer by layer: constant, certified radius, gains of attacks.
+"""Every pretrained model that is available without the hub, layer by layer: constant, certified radius, gains.
 
     python -m benchmarks.results            # all of them: the tables of docs/results.md
     python -m benchmarks.results minilm vit # these alone

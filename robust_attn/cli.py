@@ -165,9 +165,9 @@ def _closed(sweep: Path, plan: Plan, jobs: Sequence[JobOutcome]) -> list[Outcome
 
 def _ended_by(error: BaseException) -> ExitStatus:
     """The sentence and the status of what ended everything."""
-    goes_on = "".join(f"; sweep.resume={folder} goes on with what is missing" for folder, _ in Places.sweeps[-1:])
+    resume = "".join(f"; sweep.resume={folder} runs what is missing" for folder, _ in Places.sweeps[-1:])
     if _was_interrupted(error):
-        return _told("interrupted" + goes_on, ExitStatus.FAILED)
+        return _told("interrupted" + resume, ExitStatus.FAILED)
     if isinstance(error, WRONG_CONFIGURATION):
         return _told(sentence_of(error), ExitStatus.WRONG_CONFIGURATION)
     if os.environ.get(TRACEBACK_VARIABLE):
@@ -177,7 +177,7 @@ def _ended_by(error: BaseException) -> ExitStatus:
         return _told(sentence, ExitStatus.WRONG_CONFIGURATION)
     if not Places.begun and not Places.sweeps:  # Hydra could not make sense of what was typed
         return _told(_failure(error), ExitStatus.WRONG_CONFIGURATION)
-    return _told(_failure(error) + goes_on, ExitStatus.FAILED)
+    return _told(_failure(error) + resume, ExitStatus.FAILED)
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

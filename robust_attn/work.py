@@ -50,8 +50,8 @@ class CertificateSettings(Settings):
     """How certificates are computed."""
 
     deterministic: bool = setting(False, "leave out what holds only with high probability")
-    failure_probability: float = setting(1e-9, "that of a Lanczos value", above=0, below=1)
-    lanczos_steps: int = setting(64, "how many at most", least=1)
+    failure_probability: float = setting(1e-9, "probability that an upper value by Lanczos is wrong", above=0, below=1)
+    lanczos_steps: int = setting(64, "Lanczos steps at most", least=1)
     seed: int | None = setting(
         None,
         "repeats a record; null draws a start that nobody knew, and records it",
@@ -65,17 +65,17 @@ class CertificateSettings(Settings):
 class Asked(Settings):
     """One choice of every group, and what all tasks share."""
 
-    task: AskedTask = required("what is done")
-    model: ModelSettings = required("the model whose layers are looked at")
+    task: AskedTask = required("what to do")
+    model: ModelSettings = required("the model to look at")
     data: Settings = required("what the model reads")
     attack: Settings = required("how tokens are perturbed")
-    budget: BudgetSettings = required("how far")
-    tracker: Settings = required("who follows the run")
+    budget: BudgetSettings = required("the norm in which perturbations are measured")
+    tracker: Settings = required("where runs are logged")
     certificate: CertificateSettings = required("how certificates are computed")
     layers: tuple[int, ...] | str = setting("all", "all, or a list of layer numbers such as [0,5]")
     tokens: int = setting(32, "tokens per sample", least=1)
-    samples: int = setting(4, "samples", least=1)
-    seed: int = setting(0, "of everything random but certificates", least=0, most=LARGEST_SEED, whole=True)
+    samples: int = setting(4, "how many samples", least=1)
+    seed: int = setting(0, "seed of everything random except certificates", least=0, most=LARGEST_SEED, whole=True)
     device: str = setting("auto", "where a model runs", form="auto, cpu, cuda, cuda:NUMBER or mps")
     dtype: str = setting("float64", "precision of the model", words=DTYPES)
     tolerance: float | None = setting(None, "short for task.tolerance of task=certify", above=0)

@@ -98,6 +98,12 @@ def test_a_changed_digit_a_changed_order_and_a_figure_without_a_date_are_found()
     assert unmeasured("# Page\n\n## Fast\nIt took 3 s. Measured on 1 May 2026 at commit 0123abc, by `x`.\n") == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tests_that_are_cited_exist(page):
+    cited = re.findall(r"`(?:tests/)?([\w/]*test_\w+\.py)\b", page.read_text("utf-8"))
+    assert [name for name in cited if not (ROOT / "tests" / name).exists()] == []
+
+
 def test_every_public_name_has_a_reference_entry():
     named = re.findall(r"^::: robust_attn\.(\w+)$", (DOCS / "reference.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(named) == sorted(ra.__all__)

@@ -76,7 +76,7 @@ class DuplicateSettings(Settings):
 
     name: ClassVar[str] = "duplicate"
     implementation: ClassVar[str | None] = "robust_attn.attacks.duplicate:Duplicate"
-    repeats: int = setting(1, "how often at most", least=1)
+    repeats: int = setting(1, "insertions of one token at most", least=1)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def _beside_overrides(arguments: list[str], more: list[str]) -> list[str]:
 def _existing(value: str, arguments: Sequence[str]) -> Path:
     folder = Path(value).expanduser().absolute()
     if not any(item in MULTIRUN for item in arguments):
-        raise UserError("sweep.resume goes on with a sweep, so it needs -m and the settings of that sweep.")
+        raise UserError("sweep.resume continues a sweep, so it needs -m and the settings of that sweep.")
     if not folder.is_dir():
         raise UserError(f"sweep.resume: there is no folder {value}; expected the folder of an interrupted sweep.")
     if not value or not (folder / SWEEP_FILE).is_file():

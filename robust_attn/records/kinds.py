@@ -330,7 +330,7 @@ class CaseRecord(Record):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CarriedRecord(Record):
-    """What an earlier campaign found, as the first record of the one that goes on with it."""
+    """What an earlier campaign found, as the first record of the one that continues it."""
 
     kind: ClassVar[str] = "campaign"
     continues: str = fact("the folder of the earlier campaign")

@@ -1,4 +1,4 @@
-"""What an interrupted run of predictions had finished, taken over by the one that goes on with it."""
+"""What an interrupted run of predictions had finished, taken over by the one that continues it."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ class LipschitzTask(Task):
 
     lengths: tuple[int, ...] = setting([2, 4, 8, 16, 32, 64], "numbers of tokens", least=1)
     windows: int = setting(10, "windows of text per length", least=1)
-    heads: bool = setting(False, "also every head alone")
+    heads: bool = setting(False, "every head alone, too")
     radii: tuple[float, ...] = setting([], "radii that the tokens are stretched to", above=0)
-    mask: str = setting("model", "what tokens see", words=("model", "none", "causal"))
+    mask: str = setting("model", "which tokens a token attends to", words=("model", "none", "causal"))
     name: ClassVar[str] = "lipschitz"
     kinds: ClassVar[tuple[str, ...]] = ("lipschitz",)
 

@@ -35,7 +35,9 @@ class MeanFieldTask(HeadStudy):
 
     radius: float = setting(math.sqrt(2.0), "radius of the ball", least=0)
     lengths: tuple[int, ...] = setting([2**k for k in range(1, 13)], "numbers of tokens written out", least=2)
-    beyond: tuple[int, ...] = setting([10**4, 10**5, 10**6, 10**8], "more, as two weighted atoms", least=2)
+    beyond: tuple[int, ...] = setting(
+        [10**4, 10**5, 10**6, 10**8], "larger numbers of tokens, as two weighted atoms", least=2
+    )
     name: ClassVar[str] = "mean_field"
     kinds: ClassVar[tuple[str, ...]] = ("study",)
 

@@ -40,11 +40,13 @@ class PredictTask(Task):
     words: int = setting(64, "tokens tried alone at most, the first ones typed", least=1)
     context: int = setting(8192, "no atom of a split is lighter than 1 / context", least=2)
     edits: int = setting(1, "edits typed one after another at most", least=1)
-    reads: int = setting(192, "texts read for one edit, about", least=1)
+    reads: int = setting(192, "texts read for one edit, roughly", least=1)
     sketch: int | None = setting(None, "Gaussian samples of a certificate; null goes by the model's size", least=16)
     smoothing_sigma: float = setting(0.1, "noise of randomised smoothing", above=0)
     smoothing_samples: int = setting(0, "noisy inputs read for smoothing, 0 for none", least=0)
-    smoothing_failure_probability: float = setting(0.001, "that of a smoothed radius", above=0, below=1)
+    smoothing_failure_probability: float = setting(
+        0.001, "probability that a smoothed radius is wrong", above=0, below=1
+    )
     watch: bool = setting(True, "records of every layer on the way of the attack")
     resume: str | None = setting(None, "the folder of an interrupted run whose finished samples are kept")
     name: ClassVar[str] = "predict"

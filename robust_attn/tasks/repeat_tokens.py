@@ -21,8 +21,8 @@ from robust_attn.work import Work
 class RepeatTokensTask(Task):
     """Repeat tokens of a text, each the best of some that were really read."""
 
-    repeats: int = setting(4, "how many at most", least=1)
-    candidates: int = setting(8, "how many are read before one is repeated", least=1)
+    repeats: int = setting(4, "repetitions at most", least=1)
+    candidates: int = setting(8, "candidates read before each repetition", least=1)
     name: ClassVar[str] = "repeat_tokens"
     kinds: ClassVar[tuple[str, ...]] = ("repeat", "repeat_layer")
     needs: ClassVar[Needs] = Needs.CLASSIFIER

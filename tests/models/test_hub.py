@@ -90,7 +90,7 @@ def test_auto_falls_back_within_five_seconds_and_says_so(address, silent, monkey
 
 @pytest.mark.usefixtures("offline", "no_hub_cache")
 def test_pretrained_is_refused_where_there_is_none():
-    with pytest.raises(UserError, match="no trained weights of gpt2 can be had"):
+    with pytest.raises(UserError, match="no trained weights of gpt2 are available"):
         load_model("gpt2", "pretrained")
 
 

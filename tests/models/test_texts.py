@@ -50,7 +50,7 @@ def test_a_tokenizer_that_reads_otherwise_beside_special_tokens_is_refused():
         def encode(self, text, *, add_special_tokens, **_):
             return [9, 8, 7] if add_special_tokens else [len(text)]
 
-    with pytest.raises(UserError, match="otherwise beside its special tokens"):
+    with pytest.raises(UserError, match="reads the text itself differently"):
         ends_of(Odd(), "text")
 
 

@@ -34,7 +34,7 @@ def sources(monkeypatch):
 
 def test_what_is_on_disk_is_asked_before_any_network(sources):
     _, asked = sources
-    with pytest.raises(UserError, match="nobody offers any"):
+    with pytest.raises(UserError, match="no source offers any"):
         trained_weights(SPEC)
     assert tuple(asked) == SOURCES
 
@@ -57,7 +57,7 @@ def test_auto_falls_back_with_every_reason_and_pretrained_refuses(sources):
     assert (resolved.origin.label, resolved.folder) == ("random:4", None)
     assert "RANDOM weights (seed 4)" in resolved.origin.note
     assert "no answer; wrong hash" in resolved.origin.note
-    with pytest.raises(UserError, match="no trained weights of tiny can be had: no answer; wrong hash"):
+    with pytest.raises(UserError, match="no trained weights of tiny are available: no answer; wrong hash"):
         resolve(SPEC, "pretrained", seed=4)
 
 

@@ -113,7 +113,7 @@ def test_an_interrupt_ends_the_whole_sweep_and_says_how_to_go_on(by, tmp_path):
     )
     status, _, errors = interrupted(process, sweep, "*/environment.json", by=by)
     assert status == 1
-    assert errors == f"robust_attn: interrupted; sweep.resume={sweep} goes on with what is missing\n"
+    assert errors == f"robust_attn: interrupted; sweep.resume={sweep} runs what is missing\n"
     (job,) = sweep.glob("move-toy-*")
     assert json.loads((job / "summary.json").read_text())["status"] == "interrupted"
     assert not os.path.exists(sweep / ".outcomes")  # noqa: PTH110

@@ -142,7 +142,7 @@ def test_a_lost_worker_of_joblib_is_one_sentence_and_the_sweep_can_go_on(killer,
     said = [line for line in done.stderr.splitlines() if line.startswith("robust_attn:")]
     assert len(said) == 1
     assert "TerminatedWorkerError" in said[0]
-    assert said[0].endswith(f"sweep.resume={folder} goes on with what is missing")
+    assert said[0].endswith(f"sweep.resume={folder} runs what is missing")
     assert sweep(folder, *parallel, f"sweep.resume={folder}").returncode == 0
     assert len(records(folder)) == 2
 
