@@ -2,6 +2,7 @@
 
     python -m benchmarks.prediction_radius                      # the injection classifier, 8 texts, all tokens
     python -m benchmarks.prediction_radius --texts 1 --word 3   # one text, its token 3 alone
+    python -m benchmarks.prediction_radius --texts 2 --any-word # two texts, any one of their typed tokens
     python -m benchmarks.prediction_radius --digits 20          # the digits ViT, 20 held-out images
 
 CPU seconds of one thread; the flip radius is an upper value of the true one (projected descent on the margin).
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from robust_attn.models import load_model
 from robust_attn.models.digits import HELD_OUT, digit_images
 from robust_attn.predictions.certificate import Effort, certified_prediction
 from robust_attn.predictions.steps import Network
+from robust_attn.predictions.words import certified_word
 from robust_attn.through.classifier import classifier_of
 from robust_attn.through.network import network_of
 
@@ -98,6 +100,16 @@ def margin_of(network: Network, points: Tensor) -> Callable[[Tensor], Tensor]:
     return margin
 
 
+def nearest(network: Network, points: Tensor, sets: Iterable[int | slice]) -> float | None:
+    """The smallest flip radius over these sets of rows."""
+    found = []
+    for rows in sets:
+        free = torch.zeros_like(points)
+        free[rows] = 1
+        found.append(flip_radius(margin_of(network, points), points, free))
+    return min((flip for flip in found if flip is not None), default=None)
+
+
 def gigabytes() -> str:
     """The most memory that this process has used."""
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f}"
@@ -109,23 +121,26 @@ def main() -> None:
     parser.add_argument("--digits", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=14, help="typed tokens; two more begin and end a text")
     parser.add_argument("--word", type=int, default=None, help="perturb this token alone")
+    parser.add_argument("--any-word", action="store_true", help="perturb any one typed token: the worst of them")
     parser.add_argument("--samples", type=int, default=None, help="in one list; by the size of the model if not given")
     parser.add_argument("--skip", type=int, default=0, help="leave out the first texts or images")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rows = []
     cases = digits(options.digits) if options.digits else texts(options.texts, options.tokens)
-    perturb: int | Literal["all"] = "all" if options.word is None else options.word
-    effort = Effort(
-        samples=options.samples, start=3e-2 if options.digits else 8e-3 if options.word is not None else 4.5e-3
-    )
+    alone = options.any_word or options.word is not None
+    effort = Effort(samples=options.samples, start=3e-2 if options.digits else 8e-3 if alone else 4.5e-3)
     for network, points in islice(cases, options.skip, None):
+        typed = range(1, len(points) - 1)
         begin = time.process_time()
-        found = certified_prediction(network, points, perturb=perturb, seed=options.seed, effort=effort)
+        if options.any_word:
+            found = certified_word(network, points, typed, seed=options.seed, effort=effort)
+        else:
+            perturb: int | Literal["all"] = "all" if options.word is None else options.word
+            found = certified_prediction(network, points, perturb=perturb, seed=options.seed, effort=effort)
         seconds = time.process_time() - begin
-        free = torch.zeros_like(points)
-        free[slice(None) if perturb == "all" else perturb] = 1
-        flip = flip_radius(margin_of(network, points), points, free)
+        sets = typed if options.any_word else [slice(None) if options.word is None else options.word]
+        flip = nearest(network, points, sets)
         share = "-" if flip is None else f"{100 * found.radius / flip:.2f}"
         flips = "-" if flip is None else f"{flip:.3f}"
         rows.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from robust_attn.records.kinds import Check, LayerRecord, PredictionRecord
 from robust_attn.records.store import Run
@@ -94,7 +95,7 @@ def was_flipped(record: PredictionRecord) -> bool:
 
 
 def _statement(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRecord]) -> Statement:
-    chances = [record.failure_probability for record in predictions if smallest_radii([record], certificates)]
+    chances = [record.failure_probability for record in predictions if proved_radius(record) is not None]
     of_layers = [r.certified.failure_probability for r in layers if r.certified.output_change is not None]
     known = [*chances, *of_layers]
     said = (_promise(predictions), _weakest_step(predictions), _layer_promise(layers))
@@ -230,9 +231,7 @@ def _tiles(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRecord
     cells = []
     if predictions:
         flipped = sum(map(was_flipped, predictions))
-        budget = predictions[0].budget
-        meaning = f"predictions, within {budget.kind} {plain(budget.radius)}"
-        cells.append(Tile("Flipped", f"{flipped} of {len(predictions)}", meaning))
+        cells.append(Tile("Flipped", f"{flipped} of {len(predictions)}", f"predictions, {_how_far(predictions)}"))
     for way, radius in smallest_radii(predictions, flips).items():
         cells.append(
             Tile(f"Nearest flip by {way_words(way)}", at_most(radius), "smallest radius found, over all inputs")
@@ -242,10 +241,28 @@ def _tiles(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRecord
             "of the smoothed classifier, not of this one" if name == SMOOTHING else "no nearer motion flips, by proof"
         )
         cells.append(Tile(f"Certified ({_spaced(name)})", at_least(radius), meaning))
+    shares = [share for record in predictions if (share := certified_share(record)) is not None]
+    if shares:
+        cells.append(
+            Tile("Certified / flip", percent(median(shares)), f"median over {counted(len(shares), 'prediction')}")
+        )
     if layers:
         closest = percent(largest(record.tightness for record in layers))
         cells.append(Tile("Closest layer", closest, "of what is promised about its output"))
     return tuple(cells)
+
+
+def _how_far(predictions: Sequence[PredictionRecord]) -> str:
+    """Where flips were looked for: within the budget of an attack, or at any radius where there was none."""
+    budget = predictions[0].budget
+    attacked = any(record.attacked is not None for record in predictions)
+    return f"within {budget.kind} {plain(budget.radius)}" if attacked else "at some radius"
+
+
+def certified_share(record: PredictionRecord) -> float | None:
+    """The certified radius of all tokens over the nearest flip by moving them."""
+    certified, flip = record.certified_radius.get("all"), record.flip_radius.get("move")
+    return certified / flip if certified and flip else None
 
 
 def _prediction_table(predictions: Sequence[PredictionRecord]) -> Table:
@@ -258,17 +275,19 @@ def _prediction_table(predictions: Sequence[PredictionRecord]) -> Table:
         counts("Class", lambda record: record.predicted),
         *proofs,
         *ways,
+        perhaps("Certified / flip", certified_share, percent, optional=True),
         perhaps("Smallest mass", lambda record: record.flip.smallest_mass, at_least, optional=True),
         perhaps("Margin", lambda record: record.margin, optional=True),
         texts("Attacked", _outcome, optional=True),
         perhaps("Its margin", lambda record: record.attacked.margin if record.attacked else None, optional=True),
         verdicts(lambda record: record.verdict, optional=True),
     )
-    budget = predictions[0].budget
+    attacked = any(record.attacked is not None for record in predictions)
+    made = f" what the attack made of it {_how_far(predictions)}," if attacked else ""
     note = (
-        f"The class that the model gives to the input, what the attack made of it within {budget.kind} "
-        f"{plain(budget.radius)}, the smallest radius found at which the class changes (rounded up), and the certified "
-        f"one (rounded down). The least certain first. Every digit is in {CSV_FILE} beside this file."
+        f"The class that the model gives to the input,{made} the smallest radius found at which the class changes "
+        f"(rounded up), and the certified one (rounded down). The least certain first. Every digit is in {CSV_FILE} "
+        "beside this file."
     )
     title = "Prediction by prediction"
     return table_of("prediction-table", title, fields, predictions, note=note, terminal=True, rest=CSV_FILE)
@@ -328,6 +347,8 @@ def _flips_panel(predictions: Sequence[PredictionRecord]) -> Panel | None:
         looks[name] = Look(Role.CERTIFIED) if proof == "all" else Look(Role.SERIES, name)
     if not any(lines.values()):
         return None
+    attacked = any(record.attacked is not None for record in predictions)
+    line = "; the dashed line is the budget of the attack" if attacked else ""
     many = f" The first {len(drawn)} of {len(predictions)} are drawn." if len(predictions) > len(drawn) else ""
     return Panel(
         "flips",
@@ -337,9 +358,9 @@ def _flips_panel(predictions: Sequence[PredictionRecord]) -> Panel | None:
         lines,
         looks=looks,
         categories=tuple(map(words.place_of, drawn)),
-        level=predictions[0].budget.radius,
-        caption="The smallest perturbation found that changes each prediction, in the norm of the budget; the dashed "
-        f"line is the budget of the attack. The axis is logarithmic.{many}",
+        level=predictions[0].budget.radius if attacked else None,
+        caption=f"The smallest perturbation found that changes each prediction, in the norm of the budget{line}. The "
+        f"axis is logarithmic.{many}",
     )
 
 

@@ -145,3 +145,29 @@ def test_long_texts_do_not_swell_the_page():
     (texts,) = [table for table in view.details if table.name == "text-table"]
     assert len(texts.rows) < 10
     assert max(len(cell.shown) for row in texts.rows for cell in row) <= 400
+
+
+def test_without_an_attack_within_a_budget_no_budget_is_spoken_of():
+    record = prediction_record(attacked=None, attack="none", certified_radius={"smoothing": 0.02})
+    view = predictions_view(run_of(record))
+    assert view.tiles[0].meaning == "predictions, at some radius"
+    assert "attack" not in view.tables[0].note
+    (flips,) = [panel for panel in view.panels if panel.name == "flips"]
+    assert flips.level is None
+    assert "budget of the attack" not in flips.caption
+    assert view.statement.confidence == ""  # what smoothing promises is about another classifier
+    attacked = predictions_view(run_of(prediction_record()))
+    assert attacked.tiles[0].meaning == "predictions, within wasserstein 0.05"
+    assert "within wasserstein 0.05" in attacked.tables[0].note
+
+
+def test_the_certified_share_of_the_nearest_flip_is_told_row_by_row_and_as_a_median():
+    records = [
+        prediction_record(n, certified_radius={"all": radius}, flip_radius={"move": 0.5}, verdict=Verdict.HOLDS)
+        for n, radius in enumerate((0.001, 0.005, 0.02))
+    ]
+    view = predictions_view(run_of(*records, prediction_record(3, flip_radius={"move": None})))
+    (tile,) = [tile for tile in view.tiles if tile.label == "Certified / flip"]
+    assert (tile.number, tile.meaning) == ("1.00 %", "median over 3 predictions")
+    place = [column.title for column in view.tables[0].columns].index("Certified / flip")
+    assert [row[place].shown for row in view.tables[0].rows] == ["—", "0.200 %", "1.00 %", "4.00 %"]
