@@ -25,7 +25,7 @@ from robust_attn.types import Verdict
 
 STEPS, RUNGS, RUNG = 14, 14, 1.35
 """Gradients of a descent; how many larger radii are tried, each that many times the one before."""
-SAMPLES, ACCURACY = 64, 0.3
+SAMPLES, ACCURACY = 64, 0.5
 """Gaussian samples of a list, and how accurately the certified radius is searched."""
 WORDS_EVERY = 4
 """One model in so many is certified for any one row, which takes as many certificates as there are rows."""
@@ -118,8 +118,8 @@ def _linear_radius(network: Network, points: Tensor, free: Tensor) -> float:
 
 
 def _near(linear: float) -> Effort:
-    """The search begins near the linear radius: no certificate reaches farther where the model is flat."""
-    return Effort(accuracy=ACCURACY, start=min(0.8 * linear, 0.1))
+    """The search begins near the linear radius and ends there: hardly a certificate reaches farther."""
+    return Effort(accuracy=ACCURACY, start=min(0.85 * linear, 0.1), largest=linear)
 
 
 def _up_to(exact: PredictionCertificate) -> Effort:
