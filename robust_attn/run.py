@@ -24,7 +24,7 @@ from robust_attn.runs.background import in_background
 from robust_attn.runs.desk import RunDesk
 from robust_attn.runs.environment import peak_memory_gb
 from robust_attn.runs.folder import RunFolder
-from robust_attn.runs.tracking import Tracker, make_tracker
+from robust_attn.runs.tracking import Begun, Tracker, make_tracker
 from robust_attn.types import ExitStatus, Outcome, RunState, UserError
 from robust_attn.work import Work
 
@@ -46,7 +46,7 @@ def execute(
     records: list[Record] = []
     outcome, state = Outcome(ExitStatus.FAILED, "stopped before it ended"), RunState.FAILED
     try:
-        tracker.start(path, without_home(config), path.name, sweep)
+        tracker.start(Begun(path, without_home(config), sweep, settings.task.name, _tags(settings)))
         _record_all(settings, folder, records, tracker=tracker, console=console)
         outcome, state = judged(records), RunState.COMPLETE
     except UserError as error:
@@ -100,6 +100,12 @@ def _closed(folder: RunFolder, summary: Summary, console: Console, *, interrupte
     words = f"{summary.records} records in {summary.seconds:.1f} s, peak memory {summary.peak_memory_gb:.2f} GB"
     console.print(words, markup=False, highlight=False)
     return trouble
+
+
+def _tags(settings: RunSettings) -> tuple[str, ...]:
+    """By what a tracker finds a run again: its task, its model, its budget, and the attack where there is one."""
+    attack = (settings.attack.name,) if settings.task.attacks else ()
+    return (settings.task.name, settings.model.name, settings.budget.name, *attack)
 
 
 def _summary(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from robust_attn.records.flat import flat
@@ -10,7 +11,7 @@ from robust_attn.records.kinds import Record
 from robust_attn.records.parts import BoundPart
 
 LONG_FIELDS = ("convergence", "bounds", "text", "motion", "case", "carried")
-NOT_MEASURED = ("seed",)
+NOT_MEASURED = frozenset({"schema", "copies", "seed", *(entry.name for entry in fields(Record))})
 """Numbers that say which, not how much: no line over the records is made of them."""
 _PLAIN = (int, float, bool, type(None))
 _SCALARS = (str, int, float, bool)
@@ -27,11 +28,17 @@ def plain(value: object) -> Any:
     return value if isinstance(value, _PLAIN) else without_home(str(value))
 
 
-def metrics(record: Record) -> dict[str, str | int | float | bool]:
-    """The scalars of a record, `observed/gain` and so on; unknown values are left out, long fields are elsewhere."""
+def scalars(record: Record) -> dict[str, str | int | float | bool]:
+    """Every scalar of a record, `layer`, `observed/gain` and so on, for a table; long fields are elsewhere."""
     values = {name: value for name, value in record.to_json().items() if name not in LONG_FIELDS}
     named = {name: value for name, value in flat(values, separator="/").items() if isinstance(value, _SCALARS)}
-    return {name: value for name, value in named.items() if name.rsplit("/", 1)[-1] not in NOT_MEASURED} | _logs(record)
+    return named | _logs(record)
+
+
+def metrics(record: Record) -> dict[str, int | float | bool]:
+    """What was measured: the numbers that make a line over the records; what is not known is left out."""
+    numbers = {name: value for name, value in scalars(record).items() if not isinstance(value, str)}
+    return {name: value for name, value in numbers.items() if name.rsplit("/", 1)[-1] not in NOT_MEASURED}
 
 
 def _logs(record: Record) -> dict[str, float]:

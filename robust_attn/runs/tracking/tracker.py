@@ -1,6 +1,8 @@
 """What a tracker is told, the one that does not listen, and which one the settings ask for."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -10,12 +12,23 @@ from robust_attn.runs.tracking.settings import Wandb
 from robust_attn.settings import Settings
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A run that begins: `config` holds nested plain values, `sweep` names the sweep that it is part of, if any."""
+
+    folder: Path
+    config: Mapping[str, Any] = field(default_factory=dict)
+    sweep: str | None = None
+    task: str = ""
+    tags: tuple[str, ...] = ()
+
+
 class Tracker(ABC):
     """Follows one run from start to finish. No method ever raises: a tracker may fail, a run may not fail with it."""
 
     @abstractmethod
-    def start(self, run_folder: Path, config: dict[str, Any], name: str, sweep: str | None) -> None:
-        """A run begins; `config` holds nested plain values, `sweep` names the sweep that it is part of, if any."""
+    def start(self, run: Begun) -> None:
+        """A run begins, in a folder that is there already."""
 
     @abstractmethod
     def record(self, record: Record) -> None:
@@ -30,7 +43,7 @@ class Tracker(ABC):
 class NoTracker(Tracker):
     """Keeps nothing."""
 
-    def start(self, run_folder: Path, config: dict[str, Any], name: str, sweep: str | None) -> None:
+    def start(self, run: Begun) -> None:
         """Nothing."""
 
     def record(self, record: Record) -> None:

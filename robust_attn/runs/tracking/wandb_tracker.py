@@ -1,18 +1,21 @@
 """Weights & Biases. The only file that imports wandb, and it trusts nothing that wandb does."""
 
 import contextlib
+import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, final
 
 from robust_attn.records.kinds import Record
+from robust_attn.records.store import ENVIRONMENT
 from robust_attn.records.summary import Summary
 from robust_attn.runs.sweep.objective import objectives
 from robust_attn.runs.tracking.errands import Errands
-from robust_attn.runs.tracking.flat import metrics, plain, table
-from robust_attn.runs.tracking.tracker import Tracker
+from robust_attn.runs.tracking.flat import metrics, plain, scalars, table
+from robust_attn.runs.tracking.tracker import Begun, Tracker
 from robust_attn.types import RunState
 
 START_SECONDS = 20.0  # importing wandb and starting its service, on a busy machine
@@ -20,6 +23,9 @@ SERVER_SECONDS = 6.0
 FINISH_SECONDS = {"offline": 30.0, "online": 60.0}
 INTERRUPTED_SECONDS = 0.5  # somebody pressed Ctrl-C and waits
 DATA_VARIABLE = "WANDB_DATA_DIR"
+STAGING = Path("wandb") / "artifacts" / "staging"
+SETTINGS = "settings"
+LONGEST_TAG = 64
 STEP_ROWS = 5_000
 TABLE_ROWS = 10_000
 # With a dot in the name of a step metric, wandb 0.31 stores wrong steps at random (3 read back as 0). A slash works.
@@ -48,16 +54,22 @@ class WandbTracker(Tracker):
         self._errands = Errands(self._stop_tracking)
         self._run: Any = None  # the wandb run, from its opening until it is closed
         self._working = True  # False once anything has failed
+        self._folder = Path()
+        self._told_environment = False
         self._records: list[Record] = []
         self._steps = 0
 
-    def start(self, run_folder: Path, config: dict[str, Any], name: str, sweep: str | None) -> None:
+    def start(self, run: Begun) -> None:
         """Open the wandb run, so that wandb and the model are not imported at the same time."""
-        self._give(lambda: self._open(run_folder, config, name, sweep))
+        self._folder = run.folder
+        self._give(lambda: self._open(run))
         self._wait(START_SECONDS)
 
     def record(self, record: Record) -> None:
-        """Have the scalars of a record logged, and the steps of its attack."""
+        """Have what was measured logged, and the steps of the attack; with the first one, what the run runs on."""
+        if not self._told_environment:
+            self._told_environment = True
+            self._give(self._tell_environment)
         self._give(lambda: self._log(record))
 
     def finish(self, summary: Summary, folder: Path) -> None:
@@ -94,16 +106,19 @@ class WandbTracker(Tracker):
             reason = " ".join(f"{type(problem).__name__}: {problem}".split())
             self._warn(f"wandb tracking stopped ({reason[:160]}); the run goes on and its results are on disk.")
 
-    def _open(self, run_folder: Path, config: dict[str, Any], name: str, sweep: str | None) -> None:
+    def _open(self, run: Begun) -> None:
+        """The settings stand under a key of their own: a sweep of W&B's puts plain words such as `model` beside it."""
         import wandb
 
         options: dict[str, Any] = {"mode": self._mode, "reinit": "create_new"}
         self._run = wandb.init(
             project=self._project,
-            dir=str(run_folder),
-            name=name,
-            group=sweep,
-            config=plain(config),
+            dir=str(run.folder),
+            name=run.folder.name,
+            group=run.sweep,
+            job_type=run.task or None,
+            tags=[tag[:LONGEST_TAG] for tag in run.tags],
+            config={SETTINGS: plain(run.config)},
             settings=_settings(wandb.Settings),
             **options,
         )
@@ -112,6 +127,12 @@ class WandbTracker(Tracker):
         self._run.define_metric(_STEP_CHANGE, step_metric=_STEP, summary="max")
         for metric, summary in _SUMMARIES.items():
             self._run.define_metric(metric, step_metric="record", summary=summary)
+
+    def _tell_environment(self) -> None:
+        """Commit, versions, weights and their SHA-256, known once the model is loaded."""
+        place = self._folder / ENVIRONMENT
+        if place.is_file():
+            self._run.config.update({"environment": plain(json.loads(place.read_text(encoding="utf-8")))})
 
     def _log(self, record: Record) -> None:
         number = len(self._records)
@@ -127,9 +148,11 @@ class WandbTracker(Tracker):
         import wandb
 
         if self._records:
-            columns, lines = table([metrics(record) for record in self._records[:TABLE_ROWS]])
+            columns, lines = table([scalars(record) for record in self._records[:TABLE_ROWS]])
             with _staging_in(folder / "wandb"):
-                self._run.log({"records": wandb.Table(columns=[*columns], data=lines)})
+                made = wandb.Table(columns=[*columns], data=lines)
+                self._run.log({"records": made})
+            _remove_unused(folder / STAGING, made)
         figures = sorted((folder / "figures").glob("*.png"))
         if figures:
             self._run.log({f"figures/{path.stem}": wandb.Image(str(path)) for path in figures})
@@ -146,6 +169,23 @@ class WandbTracker(Tracker):
         if self._run is not None:
             run, self._run = self._run, None
             run.finish(exit_code=exit_code)
+            if self._mode == "online":  # what was staged has been sent
+                shutil.rmtree(self._folder / STAGING, ignore_errors=True)
+
+
+def _remove_unused(staging: Path, table: Any) -> None:
+    """Remove staged files that the artifact of the table does not refer to: wandb 0.31 stages it twice.
+
+    The other copy is what `wandb sync` sends later. If wandb does not tell which one that is, both stay.
+    """
+    artifact = getattr(getattr(table, "_artifact_target", None), "artifact", None)
+    entries = getattr(getattr(artifact, "manifest", None), "entries", None)
+    if not entries:
+        return
+    used = {str(entry.local_path) for entry in entries.values()}
+    for path in staging.glob("tmp*") if used else ():
+        if str(path) not in used:
+            path.unlink()
 
 
 def _settings(kind: Any) -> Any:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -206,6 +207,17 @@ def test_every_value_of_a_wandb_sweep_composes(path):
         assert settings.tracker.mode == "online"
         count = CATALOG[settings.model.name].sizes["num_hidden_layers"]
         assert all(layer in range(count) for layer in settings.layers_of(count))
+
+
+@pytest.mark.parametrize("path", SWEEP_FILES, ids=lambda path: path.stem)
+def test_every_wandb_sweep_keeps_to_the_schema_of_wandb(path):
+    """wandb_sweep_schema.json is that of W&B's own engine: sweeps 0.2.0, sweeps/config/schema.json, MIT licence."""
+    schema = json.loads(Path(__file__).with_name("wandb_sweep_schema.json").read_text())
+    validator = jsonschema.Draft7Validator(schema)
+    content = yaml.safe_load(path.read_text())
+    assert [error.message for error in validator.iter_errors(content)] == []
+    assert not validator.is_valid(content | {"methods": "grid"})
+    assert not validator.is_valid(content | {"method": "gird"})
 
 
 def test_the_metric_of_every_wandb_sweep_is_one_that_is_tracked():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from robust_attn.runs.tracking.flat import metrics, plain, table
+from robust_attn.runs.tracking.flat import metrics, plain, scalars, table
 from tests.records.samples import case_record, constant_record, prediction_record
 
 from .sample_records import record
@@ -13,13 +13,19 @@ from .sample_records import record
 def test_metrics_are_scalars_with_slashes_without_unknowns_and_long_fields() -> None:
     flat = metrics(record(layer=3, gain=None))
     assert flat["certified/output_change"] == 0.03
-    assert flat["layer"] == 3
+    assert {"schema", "kind", "model", "layer", "sample", "tokens", "copies", "verdict"}.isdisjoint(flat)
     assert flat["bounds/paper/discrete/log10"] == 3.0
     assert {"observed/gain", "convergence", "bounds", "bounds/paper/masked/log10", "bounds/odd/log10"}.isdisjoint(flat)
     assert not [name for name in flat if name.startswith("motion")]
     assert not [name for name in flat if "." in name]
     assert prediction_record().text
     assert "text" not in metrics(prediction_record())
+
+
+def test_a_row_of_the_table_says_which_record_it_is() -> None:
+    row = scalars(record(layer=3, gain=None))
+    assert (row["layer"], row["sample"], row["model"], row["verdict"]) == (3, 0, "minilm", "HOLDS")
+    assert set(metrics(record())) < set(scalars(record()))
 
 
 def test_seeds_are_no_metrics() -> None:

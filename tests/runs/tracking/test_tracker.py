@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from robust_attn.runs.tracking import NoTracker, Tracker
+from robust_attn.runs.tracking import Begun, NoTracker, Tracker
 from robust_attn.runs.tracking.wandb_tracker import WandbTracker
 
 from .sample_records import record, summary
@@ -10,7 +10,7 @@ from .sample_records import record, summary
 
 def test_no_tracker_goes_through_a_run_and_leaves_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tracker = NoTracker()
-    tracker.start(tmp_path, {"model": "toy"}, "name", "group")
+    tracker.start(Begun(tmp_path, {"model": "toy"}, "group"))
     tracker.record(record())
     tracker.finish(summary(), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from robust_attn.runs.tracking import wandb_tracker
+from robust_attn.runs.tracking import Begun, wandb_tracker
 from robust_attn.runs.tracking.wandb_tracker import WandbTracker
 from robust_attn.types import RunState
 
@@ -41,9 +41,14 @@ def typed(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real offline sweep of two jobs in one process, for the second of which there is too little text."""
+    """A real offline sweep of two jobs in one process, for the second of which there is too little text.
+
+    As an agent of W&B's own sweeps would start it: wandb reads what that chose from a file, into the config.
+    """
     folder = tmp_path_factory.mktemp("sweep")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("WANDB")}
+    (folder / "chosen.yaml").write_text("wandb_version: 1\nmodel:\n  value: toy\nattack.steps:\n  value: 5\n")
+    environment |= {"WANDB_SWEEP_ID": "a_sweep", "WANDB_SWEEP_PARAM_PATH": str(folder / "chosen.yaml")}
     environment |= {"WANDB_API_KEY": SECRET, "TOKEN_OF_A_PERSON": SECRET, "HOME": str(folder / "home_of_a_person")}
     environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "robust_attn", *SWEEP]
@@ -58,8 +63,12 @@ def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_config_summary_and_state_are_read_back(two_jobs: Path) -> None:
     folder = job(two_jobs, 6)
     told = json.loads(inspected(folder, "--summary"))
-    assert told["config"]["model"] == {"name": "toy", "weights": "auto", "tokenizer": None, "sizes": None}
-    assert told["config"]["attack"] == {"name": "move", "steps": 5, "restarts": 1}
+    settings, environment = told["config"]["settings"], told["config"]["environment"]
+    assert settings["model"] == {"name": "toy", "weights": "auto", "tokenizer": None, "sizes": None}
+    assert settings["attack"] == {"name": "move", "steps": 5, "restarts": 1}
+    known = json.loads((folder / "environment.json").read_text())
+    assert environment == {key: value for key, value in known.items() if value != {}}  # random weights have no SHA-256
+    assert {"commit", "weights", "versions"} <= set(environment)
     assert (told["name"], told["exit_code"], told["state"]) == (folder.name, 0, "finished")
     summary = json.loads((folder / "summary.json").read_text())
     for key in ("status", "seconds", "verdicts", "exit_status"):
@@ -72,6 +81,13 @@ def test_config_summary_and_state_are_read_back(two_jobs: Path) -> None:
     assert told["summary"]["objective/tightness"] == min(entry["tightness"] for entry in records)
 
 
+def test_settings_stay_nested_beside_what_a_sweep_of_wandb_chose(two_jobs: Path) -> None:
+    config = json.loads(inspected(job(two_jobs, 6), "--summary"))["config"]
+    assert (config["model"], config["attack.steps"]) == ("toy", 5)
+    assert config["settings"]["model"]["name"] == "toy"
+    assert config["settings"]["attack"]["steps"] == 5
+
+
 def records_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
 
@@ -82,9 +98,10 @@ def test_every_record_step_table_figure_and_file_is_read_back(two_jobs: Path) ->
     history = [line["history"]["item"] for line in lines if line["type"] == "history"]
     records = records_of(folder)
     rows = [item for item in history if "certified/output_change" in item]
-    assert [(item["record"], item["layer"], item["observed/gain"], item["tightness"]) for item in rows] == [
-        (number, entry["layer"], entry["observed"]["gain"], entry["tightness"]) for number, entry in enumerate(records)
+    assert [(item["record"], item["observed/gain"], item["tightness"]) for item in rows] == [
+        (number, entry["observed"]["gain"], entry["tightness"]) for number, entry in enumerate(records)
     ]
+    assert not {"schema", "layer", "sample", "tokens", "verdict"} & {key for item in rows for key in item}
     steps = [
         (item["record"], item["attack/step"], item["attack/output_change"]) for item in history if "attack/step" in item
     ]
@@ -95,6 +112,10 @@ def test_every_record_step_table_figure_and_file_is_read_back(two_jobs: Path) ->
     artifacts = [line["artifact"] for line in lines if line["type"] == "artifact"]
     held = {entry["path"] for artifact in artifacts for entry in artifact["manifest"]["contents"]}
     assert {"report.html", "records.jsonl", "records.table.json"} <= held
+    (staged,) = (folder / "wandb" / "artifacts" / "staging").iterdir()  # what `wandb sync` will send, and nothing else
+    assert str(staged) in {entry["local_path"] for artifact in artifacts for entry in artifact["manifest"]["contents"]}
+    columns = json.loads(staged.read_text())["columns"]
+    assert {"layer", "sample", "verdict", "observed/gain"} <= set(columns)
     (metric,) = (
         line["metric"]
         for line in lines
@@ -109,6 +130,8 @@ def test_jobs_of_a_sweep_share_their_group_and_nothing_else(two_jobs: Path) -> N
         lines = [json.loads(line) for line in inspected(job(two_jobs, tokens)).splitlines()]
         runs += [line["run"] for line in lines if line["type"] == "run"]
     assert [run["run_group"] for run in runs] == ["a_day/sweep", "a_day/sweep"]
+    assert [run["job_type"] for run in runs] == ["attack", "attack"]
+    assert [set(run["tags"]) for run in runs] == [{"attack", "toy", "move", "wasserstein"}] * 2
     assert len({run["run_id"] for run in runs}) == 2
 
 
@@ -137,6 +160,7 @@ class BrokenRun:
         self.broken = broken
         self.finished = finished
         self.summary = types.SimpleNamespace(update=lambda _: self._maybe("summary"))
+        self.config = types.SimpleNamespace(update=lambda _: self._maybe("config"))
 
     def _maybe(self, name: str) -> None:
         if name == self.broken:
@@ -175,7 +199,7 @@ def fake_wandb(broken: str, finished: list[int]) -> types.ModuleType:
 
 def whole_run(folder: Path, warnings: list[str], status: RunState = RunState.COMPLETE) -> None:
     tracker = WandbTracker(mode="offline", project="p", warn=warnings.append)
-    tracker.start(folder, {}, "name", None)
+    tracker.start(Begun(folder))
     tracker.record(record())
     tracker.record(record(1))
     tracker.finish(summary(status), folder)
@@ -238,7 +262,7 @@ def test_records_are_logged_without_anybody_waiting(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "wandb", fake_wandb("hanging log", []))
     warnings: list[str] = []
     tracker = WandbTracker(mode="offline", project="p", warn=warnings.append)
-    tracker.start(tmp_path, {}, "name", None)
+    tracker.start(Begun(tmp_path))
     for _ in range(3):
         tracker.record(record())
     assert warnings == []  # three records are given to a wandb that hangs, and nobody has waited for it
