@@ -35,7 +35,7 @@ def main() -> None:
 
 def printed(command: list[str], file: str | None) -> str:
     """What the command prints, and the file that it leaves in its folder."""
-    environment = os.environ | {"COLUMNS": "120"}
+    environment = os.environ | {"COLUMNS": "100"}
     with tempfile.TemporaryDirectory() as folder:
         place = [f"hydra.run.dir={folder}/run", "tracker=none"] if file else []
         ran = subprocess.run(
