@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from robust_attn.budget import PerToken as PerToken
     from robust_attn.budget import TokenRadius as TokenRadius
     from robust_attn.budget import Wasserstein as Wasserstein
+    from robust_attn.certificates.followed import Following as Following
     from robust_attn.certificates.layer import Certificate as Certificate
     from robust_attn.certificates.layer import certify as certify
     from robust_attn.certificates.measures import certify_measures as certify_measures
@@ -92,6 +93,7 @@ _HOMES = {
     "WorstCaseSearch": "attacks.worst_case",
     "observe": "observation",
     "Certificate": "certificates.layer",
+    "Following": "certificates.followed",
     "certify": "certificates.layer",
     "certify_measures": "certificates.measures",
     "CertifiedRadius": "certificates.radius",

@@ -52,6 +52,9 @@ class CertificateSettings(Settings):
     deterministic: bool = setting(False, "leave out what holds only with high probability")
     failure_probability: float = setting(1e-9, "probability that an upper value by Lanczos is wrong", above=0, below=1)
     lanczos_steps: int = setting(64, "Lanczos steps at most", least=1)
+    samples: int = setting(
+        0, "Gaussian samples of the bound that follows higher orders: sharper, and slow; 0 leaves it out", least=0
+    )
     seed: int | None = setting(
         None,
         "repeats a record; null draws a start that nobody knew, and records it",

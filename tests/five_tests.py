@@ -147,6 +147,16 @@ FIVE_TESTS = {
             "exact_case",
         ),
     ),
+    "local.fourth_order": FiveTests(
+        *_in(
+            "certificates/test_followed.py",
+            "what_lies_beyond_the_first_order_is_below_its_bound",
+            "no_ascent_exceeds_it",
+            "it_grows_with_the_values_in_proportion",
+            "two_equal_tokens_by_hand",
+            "without_interaction_nothing_is_beyond_the_first_order",
+        ),
+    ),
     "local.second_order_deterministic": FiveTests(
         *_in(BALL, "curvature_dominates_second_derivatives_on_the_ball"),
         *_laws(f"{CERTIFICATE}::TestEveryBound", MOVED, SCALED),

@@ -49,7 +49,7 @@ LAYERS: dict[str, set[str]] = {
     "budget": {"attention", "types"},
     "observation": {"attention", "budget"},
     "bounds": {"attention", "budget", "plugins", "spectral", "types"},
-    "certificates": {"attention", "bounds", "budget", "spectral", "types"},
+    "certificates": {"attention", "bounds", "budget", "predictions", "spectral", "types"},
     "attacks": {"attention", "budget", "observation", "settings", "spectral", "types"},
     "models": {"attention", "plugins", "records", "settings", "types"},
     "data": {"attention", "models", "settings", "types"},

@@ -81,7 +81,7 @@ def attack_records(
         generator = generator_for(seed, "attack", job.subject.layer, *([first] if attack.own_radius else []))
         result = attack(part.layer, part.inputs, budget, generator=generator, on_step=on_step)
         estimate = _constant(*_certified(part, attack, result), result.budget, options)
-        certificates = _certificates(part, result, estimate, any_measure=attack.any_masses)
+        certificates = _certificates(part, result, estimate, options, any_measure=attack.any_masses)
         hygiene = _hygiene(part, result, seed=seed) if not attack.own_radius else [Hygiene()] * part.samples
         base = result.observation.base
         lightest = torch.where(base.present, base.masses, torch.inf).amin(-1)
@@ -107,7 +107,9 @@ def certify_records(
         estimate = _constant(part, False, budget, options)
         layer, inputs = part.layer.to(torch.float64), part.inputs.to(torch.float64)
         norms = head_norms(layer)
-        certificates = certify_batch(part.layer, part.inputs, budget, lipschitz=estimate)
+        certificates = certify_batch(
+            part.layer, part.inputs, budget, lipschitz=estimate, norms=norms, following=options.following
+        )
         radii: Sequence[Any] = [None] * part.samples
         if tolerance is not None:
             radii = certified_radii(layer, inputs, type(budget), tolerance, lipschitz=estimate, norms=norms)
@@ -127,7 +129,9 @@ def tightness_records(
     norms = head_norms(job.layer.to(torch.float64))
     for radius in radii:
         budget = kind(radius)
-        certificates = certify_batch(job.layer, job.inputs, budget, lipschitz=estimate, norms=norms)
+        certificates = certify_batch(
+            job.layer, job.inputs, budget, lipschitz=estimate, norms=norms, following=options.following
+        )
         for sample, certificate in enumerate(certificates):
             yield TightnessRecord(**check_fields(job, sample, budget, certificate, lipschitz=estimate))
 
@@ -140,11 +144,18 @@ def either(first: Certificate, second: Certificate) -> Certificate:
 
 
 def _certificates(
-    job: LayerJob, result: AttackResult, estimate: LipschitzEstimate | None, *, any_measure: bool
+    job: LayerJob,
+    result: AttackResult,
+    estimate: LipschitzEstimate | None,
+    options: CertificateOptions,
+    *,
+    any_measure: bool,
 ) -> tuple[Certificate, ...]:
     """Of the measure that was attacked."""
     budget = result.budget
-    certificates = certify_batch(job.layer, result.observation.base, budget, lipschitz=estimate)
+    certificates = certify_batch(
+        job.layer, result.observation.base, budget, lipschitz=estimate, following=options.following
+    )
     if any_measure and isinstance(budget, Wasserstein):
         return tuple(map(either, certificates, certify_measures(job.layer, job.inputs, budget).samples))
     return certificates

@@ -10,6 +10,7 @@ import torch
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
+from robust_attn.certificates.followed import Following
 from robust_attn.data.rows import Origin
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
@@ -20,13 +21,14 @@ class CertificateOptions:
     """How local constants are bounded: with Lanczos values and their failure probability, or without.
 
     `seed` draws their starts, one and the same for every layer: none of them chose its weights by it. It is fresh
-    unless given, and depends on nothing else of a run.
+    unless given, and depends on nothing else of a run. `following` asks for the bound that follows higher orders.
     """
 
     deterministic: bool = False
     failure_probability: float = 1e-9
     lanczos_steps: int = 64
     seed: int = field(default_factory=fresh_seed)
+    following: Following | None = None
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.budget import BUDGETS, Budget, TokenRadius
+from robust_attn.certificates.followed import Following
 from robust_attn.data.source import LayerInputs, Source, expect_readable, read_groups
 from robust_attn.models import AttentionModel, load_model
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for
@@ -127,8 +129,13 @@ def _spelled(group: LayerInputs) -> Sequence[Sequence[str]] | None:
 def certificate_options(settings: Asked) -> CertificateOptions:
     """How certificates are computed in one run: where no seed is given one is drawn, for all of the run."""
     asked = settings.certificate
-    seed = {} if asked.seed is None else {"seed": asked.seed}
-    return CertificateOptions(asked.deterministic, asked.failure_probability, asked.lanczos_steps, **seed)
+    options = CertificateOptions(
+        asked.deterministic,
+        asked.failure_probability,
+        asked.lanczos_steps,
+        following=Following(asked.samples, asked.failure_probability) if asked.samples else None,
+    )
+    return options if asked.seed is None else replace(options, seed=asked.seed)
 
 
 def budget_at(settings: Asked, layer: AttentionLayer | None = None) -> Budget:

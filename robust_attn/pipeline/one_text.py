@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from robust_attn.attacks.baseline import NoAttack
@@ -94,8 +94,8 @@ def certified_prediction(
     From below: proved in docs/proofs/predictions.md. `seed` repeats a certificate; a fresh one is drawn without.
     """
     _way(perturb)
-    drawn = {} if seed is None else {"seed": seed}
-    options = CertificateOptions(deterministic, failure_probability, **drawn)
+    options = CertificateOptions(deterministic, failure_probability)
+    options = options if seed is None else replace(options, seed=seed)
     task = ThroughModel(NoAttack(), Frobenius(0.0), promises=PromiseOptions((perturb,), samples))
     record = _record(task, model, text, options, 0)
     of_word = {} if record.proof is None else record.proof.shares

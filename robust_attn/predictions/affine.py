@@ -217,3 +217,24 @@ class PrependZero(AffineOperation):
     def linear(self, tangent: Tensor) -> Tensor:
         """[n, d] -> [n + 1, d]."""
         return torch.cat([torch.zeros_like(tangent[..., :1, :]), tangent], dim=-2)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Append(AffineOperation):
+    """A constant behind the last entry along one axis, counted from the end."""
+
+    tail: Tensor
+    axis: int
+
+    def linear(self, tangent: Tensor) -> Tensor:
+        """Zeros there."""
+        return self._behind(tangent, torch.zeros_like(self.tail))
+
+    def value(self, *at: Tensor) -> Tensor:
+        """The constant there."""
+        return self._behind(at[0], self.tail)
+
+    def _behind(self, given: Tensor, tail: Tensor) -> Tensor:
+        ahead = given.shape[: given.dim() - tail.dim()]
+        return torch.cat([given, tail.to(given).expand(*ahead, *tail.shape)], dim=self.axis)

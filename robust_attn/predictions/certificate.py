@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robust_attn.predictions.chance import raised, share_of_one
 from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.memory import kept_memory
-from robust_attn.predictions.plan import SLACK, HopelessPlanError, Kind, Margins, Plan
+from robust_attn.predictions.plan import SLACK, HopelessPlanError, Margins, Plan, Slack
 from robust_attn.predictions.sketch import BasisDraws, Draws, GaussianDraws
 from robust_attn.predictions.steps import Network
 from robust_attn.predictions.tape import Tape
@@ -36,8 +37,6 @@ LARGEST_BASIS = 4_000_000
 
 ENTRIES = 1.2e8
 """Entries that one list of samples may have over all nodes."""
-
-Slack = Mapping[Kind, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,11 +148,7 @@ class _Chance:
     def __init__(self, tape: Tape, probability: float, effort: Effort, seed: int | None, deterministic: bool) -> None:
         self.deterministic, self.effort, self.seed, self._tape = deterministic, effort, seed, tape
         self.probability = 0.0 if deterministic else probability
-        # Inequalities: ranges and rows of up to seven streams at both ends of every curved operation, norms being fewer
-        # than a hundred per operation; in the first sketch and in every attempt.
-        curved = sum(node.is_curved for node in tape.nodes)
-        per_walk = 7 * tape.functionals + 100 * curved + 10 * tape.logits.numel()
-        self._each = probability / (per_walk * (1 + ATTEMPTS))
+        self._each = share_of_one(tape, probability, walks=1 + ATTEMPTS)
         self._generator = np.random.default_rng(seed)
 
     def draws(self, free: Tensor, *, planning: bool = False) -> Draws:
@@ -190,7 +185,7 @@ class _Search:
             if margins.worst <= 1 and plan.is_finite and self._safe(margins):
                 return plan, margins
             less = 0.99 if margins.worst > 1 else 0.9
-            plan = self._good_plan(sketch, less * plan.radius, _raised(plan.slack, margins.ratios, RESERVES[attempt]))
+            plan = self._good_plan(sketch, less * plan.radius, raised(plan.slack, margins.ratios, RESERVES[attempt]))
         return None
 
     def _good_plan(self, sketch: FirstSketch, radius: float, slack: Slack) -> Plan | None:
@@ -224,11 +219,6 @@ class _Search:
         clean = self.rivals.margins(self.tape.logits)
         rounding = RELATIVE_ROUNDING * float(self.tape.logits.abs().max()) + ABSOLUTE_ROUNDING
         return bool((clean - margins.total > rounding).all())
-
-
-def _raised(slack: Slack, ratios: Slack, reserve: float) -> Slack:
-    """More for the kinds that failed, or nearly: by what they failed by and a reserve."""
-    return {kind: each * min(max(reserve * ratios[kind], 1.0), 2.5) for kind, each in slack.items()}
 
 
 def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Rivals) -> dict[str, float]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from robust_attn.predictions.affine import (
     Add,
+    Append,
     CentreLast,
     CentreLogits,
     Heads,
@@ -84,6 +85,7 @@ def _(operation: Heads, at: Sequence[Tensor]) -> Reach:  # noqa: ARG001
 @reach_of.register(CentreLast)
 @reach_of.register(Patches)
 @reach_of.register(PrependZero)
+@reach_of.register(Append)
 def _(operation: Operation, at: Sequence[Tensor]) -> Reach:  # noqa: ARG001
     """Entries in another order, or a projection."""
     return _times(1.0)

@@ -40,7 +40,7 @@ NO_PROMISE = frozenset(
         *("AttackResult", "AttentionModel", "Bound", "LipschitzEstimate", "Masses", "Observation", "TokenRadius"),
         *("as_linear_operator", "load_model", "load_runs", "pair_norms", "run_figures", "run_rows", "svds"),
         *("token_motion", "wrap", "from_multihead_attention", "Window", "RotaryTable", "PositionBias", "Sinks"),
-        *("HeadNorm", "flip_radius", "FlipRadius", "CertifiedPrediction"),
+        *("HeadNorm", "Following", "flip_radius", "FlipRadius", "CertifiedPrediction"),
     }
 )
 """The other public names: what is certified, what attacks it, what the results are called, models and files."""

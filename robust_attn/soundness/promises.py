@@ -12,6 +12,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import within_range
 from robust_attn.budget import BUDGETS, Wasserstein
+from robust_attn.certificates.followed import Following
 from robust_attn.certificates.layer import Certificate, certify, verdict
 from robust_attn.certificates.measures import certify_measures
 from robust_attn.certificates.radius import CertifiedRadius, certified_radii, certified_radius
@@ -38,6 +39,8 @@ FARTHEST = 1e3
 """Times the size of the tokens: how far an attack goes where a radius was certified that has no end."""
 CONSTANT_PRODUCT = 1e-15
 """Relative rounding of a constant times a radius."""
+FOLLOWED = 8
+"""Every so many seeds higher orders are followed too, which takes a second."""
 UNSUPPORTED = 100.0
 """Times the largest token norm: how far slivers go where a certificate of measures says nothing about a support."""
 
@@ -51,7 +54,10 @@ def certify_checked(case: Case) -> Checked:
         hit = strike(case, layer, sample, asked.budget, number)
         whole = hit.base.length == sample.length
         measure = sample if whole else hit.base
-        found = certify(layer, measure, hit.budget, deterministic=case.deterministic, **chance(case))
+        following = Following(samples=64) if case.seed % FOLLOWED == 0 else None
+        found = certify(
+            layer, measure, hit.budget, deterministic=case.deterministic, following=following, **chance(case)
+        )
         found = _as_far_as_it_speaks(layer, measure, found)
         held = _held(hit, found, number)
         return together((held, _constants_held(case, number, layer, sample, found))) if hit.exact and whole else held

@@ -1,0 +1,112 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from robust_attn.attacks.move import Move
+from robust_attn.budget import Frobenius, Wasserstein
+from robust_attn.certificates.followed import FirstOrder, Following, beyond_first_order, fourth_order
+from robust_attn.certificates.layer import certify, certify_batch
+from robust_attn.certificates.layer_tape import layer_tape
+from robust_attn.spectral.lipschitz import local_lipschitz
+from tests.cases import EVERY_CASE, Case, generator, random_layer, random_measure, scalar_layer, scalar_measure
+from tests.selection import at_first
+
+FEW = Following(samples=64)
+
+
+def fourth(layer, measure, budget, following=FEW):
+    """The bound of sample 0, and its local constant."""
+    sample = measure.sample(0)
+    constant = float(local_lipschitz(layer, sample, weights=budget.weights(sample), seed=1).upper)
+    return fourth_order(layer, sample, budget, FirstOrder(constant, 1e-9, 1), following), constant
+
+
+@pytest.mark.parametrize("case", at_first(EVERY_CASE, 1), ids=str)
+@pytest.mark.parametrize("radius", at_first([0.03, 0.01], 1))
+def test_no_ascent_exceeds_it(case, radius):
+    g = generator(5)
+    layer, measure = random_layer(case, g, scale=0.8), random_measure(case, g, samples=1)
+    budget = Wasserstein(radius)
+    bound, constant = fourth(layer, measure, budget)
+    assert bound.certifies
+    assert bound.output_change >= radius * constant
+    reached = Move()(layer, measure, budget, generator=g).observation.output_change
+    assert float(reached.max()) <= bound.output_change
+
+
+@pytest.mark.parametrize("seed", at_first(range(3), 1))
+def test_what_lies_beyond_the_first_order_is_below_its_bound(seed):
+    """The bound on f(Y) - f(X) - Df (Y - X) itself, climbed by gradients from random displacements."""
+    g = generator(seed)
+    layer, measure = random_layer(Case(), g, scale=0.9), random_measure(Case(), g, samples=1).sample(0)
+    tape = layer_tape(layer, measure, torch.ones(4, dtype=torch.float64))
+    bound = beyond_first_order(tape, 0.3, FEW, np.random.default_rng(seed))
+    moved = torch.randn(measure.points.shape, generator=g, dtype=torch.float64)
+    for _ in range(60):
+        moved = (0.3 * moved / moved.norm()).requires_grad_(True)
+        first = torch.func.jvp(lambda points: tape.replayed(points)[-1], (tape.value(0),), (moved,))[1]
+        rest = (tape.replayed(moved)[-1] - tape.logits - first).norm()
+        (moved,) = torch.autograd.grad(rest, moved)
+    assert 0 < float(rest.detach()) <= bound
+
+
+def test_without_interaction_nothing_is_beyond_the_first_order():
+    """Equal attention: the output is a mean of values, linear in the tokens."""
+    g = generator(0)
+    layer, measure = random_layer(Case(bias=False), g), random_measure(Case(), g)
+    layer = replace(layer, query=torch.zeros_like(layer.query))
+    bound, constant = fourth(layer, measure, Frobenius(0.5))
+    assert bound.output_change == pytest.approx(0.5 * constant, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_it_grows_with_the_values_in_proportion():
+    g = generator(1)
+    layer, measure = random_layer(Case(), g), random_measure(Case(), g)
+    one, _ = fourth(layer, measure, Wasserstein(0.1))
+    three, _ = fourth(replace(layer, value=3 * layer.value), measure, Wasserstein(0.1))
+    assert three.output_change == pytest.approx(3 * one.output_change, rel=1e-3)
+
+
+def test_it_is_asked_for_and_repeated_by_a_seed():
+    g = generator(2)
+    layer, measure = random_layer(Case(), g, scale=0.8), random_measure(Case(), g)
+    plain = certify(layer, measure, Wasserstein(0.03), seed=7)
+    sharp = certify(layer, measure, Wasserstein(0.03), seed=7, following=FEW)
+    again = certify(layer, measure, Wasserstein(0.03), seed=7, following=FEW)
+    assert not any(bound.name == "local.fourth_order" for bound in plain.bounds)
+    assert sharp.output_change <= plain.output_change
+    assert sharp.bound == "local.fourth_order"
+    assert 1e-9 <= sharp.failure_probability <= 2e-9  # that of the samples, and of Lanczos where that has one
+    assert again.output_change == sharp.output_change
+
+
+@pytest.mark.slow
+def test_where_it_cannot_help_it_says_why():
+    g = generator(3)
+    layer, measure = random_layer(Case(), g), random_measure(Case(), g)
+    tiny = certify(layer, measure, Wasserstein(1e-9), following=FEW)
+    assert "nearly as good" in tiny.named("local.fourth_order").why_not
+    many = certify(layer, measure, Wasserstein(0.1), following=Following(samples=10**8))
+    assert "too many" in many.named("local.fourth_order").why_not
+    wild = certify(layer, measure, Wasserstein(1e4), following=FEW)
+    assert "no plan" in wild.named("local.fourth_order").why_not
+    assert certify_batch(layer, measure, Wasserstein(0.1), lipschitz=None, following=FEW)[0].bound is not None
+
+
+def test_two_equal_tokens_by_hand():
+    """At X = (1, 1), A = 2, V = 1, with e = (d_1 - d_2) / 2: f_i = mean + e tanh(2 (1 + d_i) e), so the second order is
+    2 e^2 in both rows. At (1, -1) eps / sqrt(2) it is largest, sqrt(2) eps^2. Samples add a factor."""
+    tape = layer_tape(scalar_layer(2.0), scalar_measure([1.0, 1.0]), torch.ones(2, dtype=torch.float64))
+    eps = 1e-3
+    beyond = beyond_first_order(tape, eps, FEW, np.random.default_rng(0))
+    assert math.sqrt(2) * eps**2 <= beyond <= 4 * eps**2
+
+
+def test_where_nothing_changes_to_first_order_it_may_know_nothing():
+    """At X = (0, 0) logits have no slope at all; a plan of nothing is none."""
+    tape = layer_tape(scalar_layer(2.0), scalar_measure([0.0, 0.0]), torch.ones(2, dtype=torch.float64))
+    assert beyond_first_order(tape, 1e-3, FEW, np.random.default_rng(0)) is None
