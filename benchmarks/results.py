@@ -2,6 +2,7 @@
 
     python -m benchmarks.results            # all of them: the tables of docs/results.md
     python -m benchmarks.results minilm vit # these alone
+    python -m benchmarks.results smollm2 --every 10   # layers 0, 10 and 20
     python -m benchmarks.results --quick    # the first layer of MiniLM
 
 Two samples of 32 tokens (images have as many as the model makes of them), in the Wasserstein norm: changes are root
@@ -42,12 +43,13 @@ HEADER = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help=f"of {', '.join(MODELS)}; all unless named")
+    parser.add_argument("--every", type=int, help="every so many layers; all, of SmolLM2 every third, unless given")
     parser.add_argument("--quick", action="store_true")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     for name in MODELS[:1] if asked.quick else asked.models or MODELS:
         model = ra.load_model(name)
-        layers = [0] if asked.quick else range(0, model.layers, EVERY.get(name, 1))
+        layers = [0] if asked.quick else range(0, model.layers, asked.every or EVERY.get(name, 1))
         print(f"**{name}** ({model.origin.label}), {model.layers} layers\n")
         print_markdown(HEADER, rows(model, list(layers)))
         print(flush=True)
