@@ -25,7 +25,7 @@ from robust_attn.runs.desk import RunDesk
 from robust_attn.runs.environment import peak_memory_gb
 from robust_attn.runs.folder import RunFolder
 from robust_attn.runs.tracking import Begun, Tracker, make_tracker
-from robust_attn.types import ExitStatus, Outcome, RunState, UserError
+from robust_attn.types import ExitStatus, Outcome, RunState, UserError, counted
 from robust_attn.work import Work
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,8 @@ def _closed(folder: RunFolder, summary: Summary, console: Console, *, interrupte
         trouble = _reported(folder.path, write, console)
     for warning in summary.warnings:
         console.print(f"WARNING: {warning}", style="bold yellow", markup=False, highlight=False)
-    words = f"{summary.records} records in {summary.seconds:.1f} s, peak memory {summary.peak_memory_gb:.2f} GB"
+    records = counted(summary.records, "record")
+    words = f"{records} in {summary.seconds:.1f} s, peak memory {summary.peak_memory_gb:.2f} GB"
     console.print(words, markup=False, highlight=False)
     return trouble
 

@@ -105,6 +105,12 @@ class Covers(StrEnum):
     INPUTS = "inputs"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun in the right number: 1 check, 2 searches, 3 quantities."""
+    ending = "ies" if noun.endswith("y") else "es" if noun.endswith(("ch", "s")) else "s"
+    return f"{count} {noun if count == 1 else noun.removesuffix('y') + ending if ending == 'ies' else noun + ending}"
+
+
 def as_html(title: str, facts: Mapping[str, object]) -> str:
     """A result as a notebook shows it: a small table of what it says."""
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(_short(value))}</td></tr>" for name, value in facts.items())

@@ -15,7 +15,7 @@ from robust_attn.models import AttentionModel, load_model
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for
 from robust_attn.records.kinds import Record
 from robust_attn.runs.memory import require_memory
-from robust_attn.types import UserError
+from robust_attn.types import UserError, counted
 from robust_attn.work import Asked, Work, told_as
 
 LayerRecords = Callable[[LayerJob], Iterator[Record]]
@@ -40,8 +40,8 @@ def loaded(work: Work) -> AttentionModel:
     if origin.note:
         desk.tell(f"NOTE: {origin.note}", loud=True)
     desk.tell(
-        f"{model.name} ({origin.label}): {model.layers} attention layers, each checked against the model's own forward "
-        f"pass (largest relative difference {max(model.differences):.1e})"
+        f"{model.name} ({origin.label}): {counted(model.layers, 'attention layer')}, each checked against the model's "
+        f"own forward pass (largest relative difference {max(model.differences):.1e})"
     )
     if model.hashes_words:
         desk.tell("random weights without a tokenizer: words of a text are hashed to token ids")
@@ -81,7 +81,7 @@ def each_layer(
         require_memory(together, copies * length, heads)
         groups = _groups(work, model, layers, length, source, shown=max(lengths[:place], default=0))
         for layer in layers:
-            desk.begin_layer(f"{settings.task.name}, layer {layer}, {length} tokens")
+            desk.begin_layer(f"{settings.task.name}, layer {layer}, {counted(length, 'token')}")
             for group in groups:
                 subject = Subject(model.name, model.origin.label, layer, origins=group.origins)
                 with told_as("budget"):
@@ -110,7 +110,7 @@ def _said_of_rows(groups: Sequence[LayerInputs], most: int) -> str:
     cut = sum(bool(origin.cut) for origin in origins)
     fate = f"{cut} of them cut at their end to keep to tokens={most}" if cut else f"none longer than tokens={most}"
     span = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else f"{lengths[0]}"
-    return f"{len(origins)} rows of {span} tokens, {fate}; nothing is padded"
+    return f"{counted(len(origins), 'row')} of {span} tokens, {fate}; nothing is padded"
 
 
 def _length(group: LayerInputs, asked: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from robust_attn.types import UserError
+from robust_attn.types import UserError, counted
 
 MATRICES = 80
 """Matrices of atoms by atoms that bounds at four radii hold at once; measured, see docs/trust.md."""
@@ -31,7 +31,7 @@ def require_memory(samples: int, atoms: int, heads: int) -> None:
     needed, available = certificate_bytes(samples, atoms, heads), available_bytes()
     if available is not None and needed > available:
         raise UserError(
-            f"Certificates of {samples} samples with {atoms} atoms each take about {needed / 1e9:.1f} GB, but "
+            f"Certificates of {counted(samples, 'sample')} with {counted(atoms, 'atom')} each take about {needed / 1e9:.1f} GB, but "
             f"{available / 1e9:.1f} GB are free: take fewer samples (memory grows in proportion) or tokens (with their "
             f"square)."
         )

@@ -105,29 +105,32 @@ def certificate_table(rows: Sequence[CertificateRow], noun: str) -> Table:
     head: Fields[CertificateRow] = (counts("Head", lambda row: row.head),)
     radius: Fields[CertificateRow] = (
         numbers(f"Radius for {plain(asked)}", lambda row: radius_of(row.shortest), _shown),
+    )
+    together: Fields[CertificateRow] = (
         texts("Radius by", lambda row: row.asked.bound if row.asked else None, code=True, optional=True),
     )
     fields: Fields[CertificateRow] = (
         counts("Layer", lambda row: row.layer),
         *(head if any(row.head is not None for row in rows) else ()),
+        verdicts(lambda row: row.verdict),
+        numbers("Moves at most", lambda row: row.certified, at_most),
+        *(radius if asked is not None else ()),
+        constants("Local constant", lambda row: row.constant),
+        texts("Certified by", lambda row: row.widest.certified.bound, code=True, optional=True),
         perhaps("R", lambda row: row.largest(lambda record: record.norms.radius), optional=True),
         perhaps("|W_O W_V|", lambda row: row.largest(lambda record: record.norms.value), optional=True),
         perhaps("|A|", lambda row: row.largest(lambda record: record.norms.interaction), optional=True),
         perhaps("κ", lambda row: row.largest(lambda record: record.norms.kappa), optional=True),
         perhaps("c_n", lambda row: row.largest(lambda record: record.norms.mixing), optional=True),
-        constants("Local constant", lambda row: row.constant),
         perhaps("Paper’s bound", lambda row: largest(map(paper_log10, row.records)), power_of_ten, optional=True),
-        numbers("Moves at most", lambda row: row.certified, at_most),
-        texts("Certified by", lambda row: row.widest.certified.bound, code=True),
-        texts("Covers", lambda row: COVERS[covers_of(row.widest)], optional=True),
-        *(radius if asked is not None else ()),
-        verdicts(lambda row: row.verdict),
+        *(together if asked is not None else ()),
     )
     kept = f", certified radii the smallest: within them the output moves by at most {plain(asked)}"
+    covered = ", or ".join(dict.fromkeys(COVERS[covers_of(row.widest)] for row in rows))
     note = (
-        f"Over all {noun}s tested: certified changes and norms are the largest{kept if asked is not None else ''}. "
-        "A head is certified alone, with its own part of the output projection; of a layer the norms are those of its "
-        "largest head."
+        f"Covered: {covered}. Over all {noun}s tested, certified changes and norms are the largest"
+        f"{kept if asked is not None else ''}. A head is certified alone, with its own part of the output projection; "
+        "the norms of a layer are those of its largest head."
     )
     title = f"Certificates within {budget.kind} {plain(budget.radius)}, layers and heads"
     return table_of("certificate-table", title, fields, rows, note=note, terminal=True)

@@ -31,7 +31,7 @@ _TERMS = (
     words.TIGHTNESS,
     ("HOLDS", "No attack went beyond the certificate, and it says more than the trivial limit does."),
     ("VIOLATED", "The attack went beyond it: something is wrong, and this must be looked into."),
-    ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation whatsoever."),
+    ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation at all."),
     words.UNKNOWN,
 )
 _NORM_TERMS = (

@@ -55,7 +55,9 @@ def gate_note(gate: Gate | None) -> str:
 def _tile(gate: Gate) -> Tile:
     held = len({one.condition for one in gate.held})
     total = counted(len(gate.conditions), "condition")
-    return Tile("fail_if", f"{held} hold" if held != 1 else "1 holds", f"of {total}, at {len(gate.held)} places")
+    return Tile(
+        "fail_if", f"{held} hold" if held != 1 else "1 holds", f"of {total}, at {counted(len(gate.held), 'place')}"
+    )
 
 
 def _tables(gate: Gate) -> tuple[Table, ...]:
@@ -64,8 +66,8 @@ def _tables(gate: Gate) -> tuple[Table, ...]:
         texts("Where", lambda held: held.place),
         cells("Found", _found),
     )
-    note = "Where a condition of fail_if holds, with what was found there. What nobody proved counts as not proved."
-    title = "Conditions that were to fail, and hold"
+    note = "Where a condition of fail_if holds, with what was found there. A number without a proof counts as unproved."
+    title = "Conditions of fail_if that hold"
     made = table_of("gate-table", title, fields, gate.held, note=note, terminal=True, rest="summary.json")
     return (made,) if gate.held else ()
 

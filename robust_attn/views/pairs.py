@@ -124,7 +124,7 @@ def _names(first: Run, second: Run) -> tuple[str, str]:
 def _headline(compared: Comparison) -> Headline:
     first, second = compared.names
     told = [each for each in compared.found if _is_told(compared, each)]
-    total = counted(len(compared.found), "quantity").replace("quantitys", "quantities")
+    total = counted(len(compared.found), "quantity")
     title = f"{len(told)} of {total} differ" if told else "No difference can be told"
     paired = counted(len(compared.paired.pairs), "pair")
     return Headline(Tone.MEASURED, title, f"A is {first}, B is {second}: {paired} of records of the same samples.")

@@ -55,7 +55,7 @@ _TERMS = (
     ("Certified (smoothing)", "A statement about another classifier: this one, averaged over random noise."),
     ("FLIPPED", "The attack changed the prediction."),
     ("VIOLATED", "A flip was found nearer than certified: something is wrong, and this must be looked into."),
-    ("VACUOUS", "The promise about a layer is no better than one that holds for any perturbation whatsoever."),
+    ("VACUOUS", "The promise about a layer is no better than one that holds for any perturbation at all."),
     words.UNKNOWN,
 )
 
@@ -161,9 +161,9 @@ def _in_short(predictions: Sequence[PredictionRecord]) -> str:
         below = f"no motion of tokens up to {at_least(min(proved))} flips {share(len(proved), total, 'prediction')}"
     else:
         below = "nothing"
-    between = "; Between: unknown" if proved else ""
+    between = " What lies between is unknown." if proved else ""
     norm = f" Radii: {words.norm_words(predictions[0].budget)}." if proved or smallest_radii(predictions, flips) else ""
-    return f"Proved: {below}; Found: {_found(predictions)}{between}.{norm}"
+    return f"Proved: {below}. Found: {_found(predictions)}.{between}{norm}"
 
 
 def _found(predictions: Sequence[PredictionRecord]) -> str:

@@ -22,7 +22,7 @@ _TERMS = (
     ("Loss", "Cross-entropy of the clean prediction: it grows as the model becomes less sure of it."),
     ("Free", "The same number of repetitions, but spread freely over the tokens: no typed text does more."),
     ("W2", "How far the typed text is from the clean one, as a distance of their token measures."),
-    ("VACUOUS", "The promise is no better than a limit that holds for any perturbation whatsoever."),
+    ("VACUOUS", "The promise is no better than a limit that holds for any perturbation at all."),
     words.UNKNOWN,
 )
 

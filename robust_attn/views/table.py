@@ -187,12 +187,11 @@ def filled(*tables: Table) -> tuple[Table, ...]:
 
 
 def narrowed(table: Table) -> Table | None:
-    """The table without the widest of its optional columns; None where there is none to leave out."""
+    """The table without the last of its optional columns, the least important one; None where there is none."""
     places = [place for place, column in enumerate(table.columns) if column.optional]
     if not places:
         return None
-    widest = max(places, key=lambda place: max((len(row[place].shown) for row in table.rows), default=0))
-    return _with_columns(table, [place for place in range(len(table.columns)) if place != widest])
+    return _with_columns(table, [place for place in range(len(table.columns)) if place != places[-1]])
 
 
 def _with_columns(table: Table, kept: Iterable[int]) -> Table:

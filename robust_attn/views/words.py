@@ -9,6 +9,7 @@ from robust_attn.records.kinds import Record
 from robust_attn.records.parts import BudgetPart
 from robust_attn.records.quantities import place_of as place_of  # noqa: PLC0414
 from robust_attn.types import Covers, Scope, Verdict
+from robust_attn.types import counted as counted  # noqa: PLC0414
 from robust_attn.views.numerals import at_least, at_most, plain
 
 SCOPES = {
@@ -105,12 +106,6 @@ def family(name: str) -> str:
     """What kind of bound carries this name."""
     kinds = (name.rsplit(".", 1)[-1], name.split(".", 1)[0])
     return next((FAMILIES[kind] for kind in kinds if kind in FAMILIES), "")
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun in the right number."""
-    plural = f"{noun}es" if noun.endswith(("ch", "s")) else f"{noun}s"
-    return f"{count} {noun if count == 1 else plural}"
 
 
 def share(count: int, total: int, noun: str) -> str:

@@ -57,21 +57,21 @@ def test_in_short_what_is_proved_what_was_found_and_that_the_rest_is_unknown():
     ]
     both = [replace(record, flip_radius={"move": 0.3, "split": 1e-5}) for record in proved]
     assert headline(*both).detail == (
-        "Proved: no motion of tokens up to 0.00200 flips any of the 2 predictions; Found: flips from 0.300 by moving "
+        "Proved: no motion of tokens up to 0.00200 flips any of the 2 predictions. Found: flips from 0.300 by moving "
         "tokens, 1.00·10⁻⁵ by splitting tokens, which no proof covers: splitting needs 30\u202f000 times less; "
         "Between: unknown. Radii: root mean square over the tokens."
     )
     assert headline(*both).title == "No prediction was flipped within the budget"
     alone = headline(proved[0], kept(5, certified_radius={"all": None}))
-    assert alone.detail.startswith("Proved: no motion of tokens up to 0.00300 flips 1 of 2 predictions; Found: no flip")
-    assert headline(kept()).detail == "Proved: nothing; Found: no flip, though a stronger attack may find one."
+    assert alone.detail.startswith("Proved: no motion of tokens up to 0.00300 flips 1 of 2 predictions. Found: no flip")
+    assert headline(kept()).detail == "Proved: nothing. Found: no flip, though a stronger attack may find one."
 
 
 @pytest.mark.parametrize("name", ["one_word", "smoothing"])
 def test_a_proof_about_one_word_or_about_the_smoothed_classifier_is_none_for_the_budget(name):
     record = kept(certified_radius={name: 1.0}, verdict=Verdict.HOLDS, failure_probability=1e-6)
     assert headline(record).tone is Tone.MEASURED
-    assert headline(record).detail.startswith("Proved: nothing;")
+    assert headline(record).detail.startswith("Proved: nothing.")
     promise = predictions_view(run_of(record)).statement.promises[0]
     assert promise.startswith("Nothing is promised") == (name == "smoothing")
 

@@ -2,7 +2,18 @@
 
 import pytest
 
-from robust_attn.views.words import counted, covering, duration, family, joint_confidence, listed, odds, part_of, share
+from robust_attn.views.words import (
+    counted,
+    counted_names,
+    covering,
+    duration,
+    family,
+    joint_confidence,
+    listed,
+    odds,
+    part_of,
+    share,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +41,7 @@ def test_confidence_is_not_claimed_where_it_is_not_recorded():
 
 def test_plurals_and_shares():
     assert (counted(1, "check"), counted(2, "check"), counted(2, "search")) == ("1 check", "2 checks", "2 searches")
+    assert (counted(1, "quantity"), counted(0, "quantity")) == ("1 quantity", "0 quantities")
     assert [share(*pair, "check") for pair in ((1, 1), (2, 2), (4, 4), (2, 4))] == [
         "the only check",
         "both checks",
@@ -61,3 +73,11 @@ def test_long_lists_and_spans_of_time():
 @pytest.mark.parametrize("name", ["paper.discrete", "sharp.unified", "local.ball", "split.hull", "comparator.nair"])
 def test_every_family_of_bounds_has_words(name):
     assert family(name)
+
+
+def test_names_in_a_row_as_a_person_lists_them():
+    assert counted_names([3], "layer") == "layer 3"
+    assert counted_names([0, 3], "layer") == "layers 0 and 3"
+    assert counted_names([0, 1, 2, 3], "layer") == "layers 0 to 3"
+    assert counted_names([0, 1, 5], "layer") == "layers 0, 1 and 5"
+    assert counted_names(range(0, 40, 2), "layer") == "layers 0, 2, 4, 6, 8, 10, 12 and 13 more"
