@@ -314,7 +314,7 @@ def _cell(axes: "matplotlib.axes.Axes", cell: MapCell, row: int, shade: float, t
     tip = tips.mark(cell.tip)
     axes.add_patch(Rectangle(corner, 0.92, 0.92, facecolor=CERTIFIED, alpha=shade, edgecolor="none", gid=tip))
     if cell.shown:
-        axes.text(cell.column, row, cell.shown, ha="center", va="center", fontsize=7.5, color=INK, clip_on=True)
+        axes.text(cell.column, row, cell.shown, ha="center", va="center", fontsize=8, color=INK, clip_on=True)
 
 
 def _legend_rows(names: Mapping[str, str], entries: int) -> int:

@@ -31,9 +31,9 @@ def require_memory(samples: int, atoms: int, heads: int) -> None:
     needed, available = certificate_bytes(samples, atoms, heads), available_bytes()
     if available is not None and needed > available:
         raise UserError(
-            f"Certificates of {counted(samples, 'sample')} with {counted(atoms, 'atom')} each take about {needed / 1e9:.1f} GB, but "
-            f"{available / 1e9:.1f} GB are free: take fewer samples (memory grows in proportion) or tokens (with their "
-            f"square)."
+            f"Certificates of {counted(samples, 'sample')} with {counted(atoms, 'atom')} each take about "
+            f"{needed / 1e9:.1f} GB, but {available / 1e9:.1f} GB are free: take fewer samples (memory grows in proportion) "
+            "or tokens (with their square)."
         )
 
 

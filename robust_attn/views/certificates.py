@@ -106,9 +106,7 @@ def certificate_table(rows: Sequence[CertificateRow], noun: str) -> Table:
     radius: Fields[CertificateRow] = (
         numbers(f"Radius for {plain(asked)}", lambda row: radius_of(row.shortest), _shown),
     )
-    together: Fields[CertificateRow] = (
-        texts("Radius by", lambda row: row.asked.bound if row.asked else None, code=True, optional=True),
-    )
+    together: Fields[CertificateRow] = (texts("Radius by", _other_bound, code=True, optional=True),)
     fields: Fields[CertificateRow] = (
         counts("Layer", lambda row: row.layer),
         *(head if any(row.head is not None for row in rows) else ()),
@@ -134,6 +132,11 @@ def certificate_table(rows: Sequence[CertificateRow], noun: str) -> Table:
     )
     title = f"Certificates within {budget.kind} {plain(budget.radius)}, layers and heads"
     return table_of("certificate-table", title, fields, rows, note=note, terminal=True)
+
+
+def _other_bound(row: CertificateRow) -> str | None:
+    """The bound that gives the radius, where it is not the one that certifies the change."""
+    return row.asked.bound if row.asked and row.asked.bound != row.widest.certified.bound else None
 
 
 def _shown(radius: float | None) -> str:

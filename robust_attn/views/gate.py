@@ -55,9 +55,8 @@ def gate_note(gate: Gate | None) -> str:
 def _tile(gate: Gate) -> Tile:
     held = len({one.condition for one in gate.held})
     total = counted(len(gate.conditions), "condition")
-    return Tile(
-        "fail_if", f"{held} hold" if held != 1 else "1 holds", f"of {total}, at {counted(len(gate.held), 'place')}"
-    )
+    where = f"of {total}, at {counted(len(gate.held), 'place')}"
+    return Tile("fail_if", f"{held} hold" if held != 1 else "1 holds", where)
 
 
 def _tables(gate: Gate) -> tuple[Table, ...]:

@@ -58,8 +58,8 @@ def test_in_short_what_is_proved_what_was_found_and_that_the_rest_is_unknown():
     both = [replace(record, flip_radius={"move": 0.3, "split": 1e-5}) for record in proved]
     assert headline(*both).detail == (
         "Proved: no motion of tokens up to 0.00200 flips any of the 2 predictions. Found: flips from 0.300 by moving "
-        "tokens, 1.00·10⁻⁵ by splitting tokens, which no proof covers: splitting needs 30\u202f000 times less; "
-        "Between: unknown. Radii: root mean square over the tokens."
+        "tokens, 1.00·10⁻⁵ by splitting tokens, which no proof covers: splitting needs 30\u202f000 times less. "
+        "What lies between is unknown. Radii: root mean square over the tokens."
     )
     assert headline(*both).title == "No prediction was flipped within the budget"
     alone = headline(proved[0], kept(5, certified_radius={"all": None}))
