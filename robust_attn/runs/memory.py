@@ -32,8 +32,8 @@ def require_memory(samples: int, atoms: int, heads: int) -> None:
     if available is not None and needed > available:
         raise UserError(
             f"Certificates of {counted(samples, 'sample')} with {counted(atoms, 'atom')} each take about "
-            f"{needed / 1e9:.1f} GB, but {available / 1e9:.1f} GB are free: take fewer samples (memory grows in proportion) "
-            "or tokens (with their square)."
+            f"{needed / 1e9:.1f} GB, but {available / 1e9:.1f} GB are free: take fewer samples or tokens "
+            "(memory grows with the square of these)."
         )
 
 

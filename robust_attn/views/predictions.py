@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from robust_attn.records.kinds import Check, LayerRecord, PredictionRecord
@@ -12,8 +12,8 @@ from robust_attn.types import Verdict
 from robust_attn.views import words
 from robust_attn.views.checks import ladder_details
 from robust_attn.views.flip_passages import flip_passages, typed_table
-from robust_attn.views.layers import layers_panel, shown_first, verdict_of
-from robust_attn.views.numerals import at_least, at_most, percent, plain
+from robust_attn.views.layers import layers_panel, share_of, shown_first, verdict_of
+from robust_attn.views.numerals import at_least, at_most, percent, percent_at_most, plain
 from robust_attn.views.panel import Look, Panel, Point, Role
 from robust_attn.views.prediction_radii import (
     BASELINES,
@@ -97,15 +97,34 @@ def was_flipped(record: PredictionRecord) -> bool:
 def _statement(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRecord]) -> Statement:
     chances = [record.failure_probability for record in predictions if proved_radius(record) is not None]
     of_layers = [r.certified.failure_probability for r in layers if r.certified.output_change is not None]
-    known = [*chances, *of_layers]
+    known, about = [*chances, *of_layers], "" if chances else "This is about the layers on the way. "
     said = (_promise(predictions), _weakest_step(predictions), _layer_promise(layers))
     return Statement(
         _headline(predictions, layers),
         tuple(part for part in said if part),
-        words.joint_confidence(known, "promise") if known else "",
+        about + words.joint_confidence(known, "promise") if known else "",
         "That there is no smaller flip than those found: an attack that finds none proves nothing. Anything about "
         "tokens that are split or typed, and about other inputs than those tested.",
+        scale=_scale(predictions),
     )
+
+
+def _scale(predictions: Sequence[PredictionRecord]) -> str:
+    """How large the tokens are, and what the radii are of that; nothing where it is not recorded."""
+    norms = [record.scale.tokens for record in predictions]
+    known = [norm for norm in norms if norm is not None]
+    if not known or len(known) < len(norms):
+        return ""
+    by_way = smallest_radii(predictions, lambda record: _shares(record.flip_radius, record.scale.tokens))
+    told = [f"{percent_at_most(found)} by {way_words(way)}" for way, found in by_way.items()]
+    proved = [found for record in predictions if (found := share_of(proved_radius(record), record.scale.tokens))]
+    said = f"In the same norm the embedded tokens measure {words.span(known)}."
+    said += f" Nearest flips found, as shares of that: {', '.join(told)}." if told else ""
+    return said + (f" Certified: at least {percent(min(proved))} of it." if proved else "")
+
+
+def _shares(radii: Mapping[str, float | None], norm: float | None) -> dict[str, float | None]:
+    return {way: share_of(radius, norm) for way, radius in radii.items()}
 
 
 def _headline(predictions: Sequence[PredictionRecord], layers: Sequence[LayerRecord]) -> Headline:
@@ -193,10 +212,8 @@ def _promise(predictions: Sequence[PredictionRecord]) -> str:
     aside = (SMOOTHING, *BASELINES) if "all" in every else (SMOOTHING,)
     radii = {name: radius for name, radius in every.items() if name not in aside}
     if not radii:
-        return (
-            "Nothing is promised about these predictions: no radius was certified, and an attack can only show what is "
-            "possible."
-        )
+        which = "this prediction" if len(predictions) == 1 else "these predictions"
+        return f"Nothing is promised about {which}: no radius was certified, and an attack only shows what is possible."
     certified = [record for record in predictions if any(record.certified_radius.get(name) for name in radii)]
     told = [f"{at_least(radius)} ({_spaced(name)})" for name, radius in radii.items()]
     return (

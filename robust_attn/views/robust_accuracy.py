@@ -84,6 +84,8 @@ def accuracy_panel(accuracy: Accuracy) -> Panel:
     places = (radii[0] / 2, *radii, radii[-1] * 2)
     lines = {curve.name: tuple((radius, curve.at(radius)) for radius in places) for curve in accuracy.curves}
     total = counted(len(accuracy.curves[0].reaches), "sample")
+    proved = any(curve.look.role is Role.CERTIFIED for curve in accuracy.curves)
+    between = " Between the curve of attacks and the certified one nothing is known."
     told = "; ".join(
         f"{curve.name}: {', '.join(f'{percent(curve.at(r))} beyond {plain(r)}' for r in told_radii(radii))}"
         for curve in accuracy.curves
@@ -98,8 +100,8 @@ def accuracy_panel(accuracy: Accuracy) -> Panel:
         log_y=False,
         percent=True,
         steps=True,
-        caption=f"Over {total}, against {accuracy.against}. Between the curve of attacks and the certified one nothing "
-        f"is known. A sample that no attack flipped counts as right at every radius.{accuracy.notes}",
+        caption=f"Over {total}, against {accuracy.against}.{between if proved else ''} A sample that no attack flipped "
+        f"counts as right at every radius.{accuracy.notes}",
         description=told,
     )
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from robust_attn.records.parts import Attacked, BudgetPart
+from robust_attn.records.parts import Attacked, BudgetPart, Scale
 from robust_attn.types import Verdict
 from robust_attn.views.predictions import predictions_view, smallest_radii, was_flipped
 from robust_attn.views.view import Tone
@@ -32,10 +32,22 @@ def test_flipped_predictions_are_counted_with_the_nearest_flip_by_moving_and_by_
     assert "splitting needs 3130 times less" in found.detail
 
 
+def test_radii_are_told_as_shares_of_the_tokens():
+    """A flip at 0.5 of tokens of norm 10 moves them by 5 %; 0.02 is certified: 0.2 %."""
+    certified = {"all": 0.02}
+    near = kept(0, scale=Scale(tokens=10.0), certified_radius=certified, verdict=Verdict.HOLDS)
+    said = predictions_view(run_of(replace(near, flip_radius={"move": 0.5}))).statement.scale
+    assert said == (
+        "In the same norm the embedded tokens measure 10. Nearest flips found, as shares of that: 5.00 % by moving "
+        "tokens. Certified: at least 0.200 % of it."
+    )
+    assert predictions_view(run_of(kept())).statement.scale == ""
+
+
 def test_without_a_certificate_nothing_is_promised_whether_the_attack_succeeds_or_not():
     for record in (prediction_record(), kept()):
         promise = predictions_view(run_of(record)).statement.promises[0]
-        assert promise.startswith("Nothing is promised about these predictions")
+        assert promise.startswith("Nothing is promised about this prediction")
     assert headline(kept()).tone is Tone.MEASURED
     assert headline(kept()).title == "No prediction was flipped"
 
