@@ -26,7 +26,7 @@ from robust_attn.config.schema import register_schemas
 from robust_attn.config.sentences import WRONG_CONFIGURATION, sentence_of
 from robust_attn.config.settings import expect_used, plain, settings_from
 from robust_attn.records.store import RECORDS
-from robust_attn.runs.background import in_background, sigterm_interrupts, somebody_works
+from robust_attn.runs.background import in_background, sigterm_interrupts, work_under_way
 from robust_attn.runs.sweep.job import Job, done_once, sweep_name, threads_per_job
 from robust_attn.runs.sweep.objective import objective_of
 from robust_attn.runs.sweep.outcomes import JobOutcome, collect_outcomes, leave_outcome
@@ -46,7 +46,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
     except KeyboardInterrupt:  # once more, while the end was being told
         status = int(_told("interrupted", ExitStatus.FAILED))
-    if somebody_works():
+    if work_under_way():
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -18,7 +18,7 @@ def in_background(items: Iterable[Item]) -> Iterator[Item]:
 
     Python hands Ctrl-C to the main thread, and only between two of its instructions: a long operation of torch there
     would keep it waiting. Here the main thread does nothing but wait. After an interrupt the background thread is left
-    to itself; see `somebody_works`.
+    to itself; see `work_under_way`.
     """
     line: SimpleQueue[tuple[Item] | BaseException | None] = SimpleQueue()
 
@@ -44,7 +44,7 @@ def start_background(work: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def somebody_works() -> bool:
+def work_under_way() -> bool:
     """Whether a background thread was left behind: the process should then end without taking Python down under it."""
     return any(thread.name == THREAD_NAME and thread.is_alive() for thread in threading.enumerate())
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from robust_attn.runs.background import THREAD_NAME, in_background, sigterm_interrupts, somebody_works
+from robust_attn.runs.background import THREAD_NAME, in_background, sigterm_interrupts, work_under_way
 
 
 def test_items_come_in_order_from_another_thread():
@@ -46,10 +46,10 @@ def test_a_thread_left_behind_is_known_until_it_ends(monkeypatch):
     source.close()  # as an interrupt does
     (left,) = set(threading.enumerate()) - before
     monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), left])
-    assert somebody_works()
+    assert work_under_way()
     go_on.set()
     left.join(30)
-    assert not somebody_works()
+    assert not work_under_way()
 
 
 @pytest.fixture
