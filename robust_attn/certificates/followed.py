@@ -5,6 +5,7 @@ As for whole predictions (docs/proofs/predictions.md), on the tape of one layer 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -120,8 +121,8 @@ class _Follower:
             plan = Plan(self.radius, follow=True, slack=slack)
             thin = self.draws().fewer(self.following.planning)
             try:
-                Planner(self.tape, sketch, plan, thin, influence).travel(Streams())
-            except HopelessPlanError:
+                Planner(self.tape, sketch, plan, thin, influence, hopeless=math.inf).travel(Streams())
+            except HopelessPlanError:  # not a number
                 return None
             if not plan.is_finite:
                 return None

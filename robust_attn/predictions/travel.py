@@ -187,9 +187,18 @@ class Traveller(Look):
 class Planner(Traveller):
     """Writes a plan, with the samples of the first sketch for all orders."""
 
-    def __init__(self, tape: Tape, sketch: FirstSketch, plan: Plan, draws: Draws, influence: Influence) -> None:
+    def __init__(
+        self,
+        tape: Tape,
+        sketch: FirstSketch,
+        plan: Plan,
+        draws: Draws,
+        influence: Influence,
+        *,
+        hopeless: float = HOPELESS,
+    ) -> None:
         super().__init__(tape, sketch, plan, draws)
-        self._influence = influence
+        self._influence, self._hopeless = influence, hopeless
 
     def _settled(self, guess: Tensor, kind: Kind, *, promised: bool = True) -> Tensor:  # noqa: ARG002
         self.plan.sizes.append(guess.double() * self.plan.slack[kind] + LEAST * float(guess.max()))
@@ -203,7 +212,7 @@ class Planner(Traveller):
 
     def _mass(self, index: int) -> float:
         mass = self._influence.size(index, self.plan.axes[index])
-        if not mass <= HOPELESS * self.plan.radius:
+        if not mass <= self._hopeless * self.plan.radius:
             raise HopelessPlanError
         self.plan.masses[index] = mass
         return mass

@@ -43,10 +43,10 @@ def test_what_lies_beyond_the_first_order_is_below_its_bound(seed):
     g = generator(seed)
     layer, measure = random_layer(Case(), g, scale=0.9), random_measure(Case(), g, samples=1).sample(0)
     tape = layer_tape(layer, measure, torch.ones(4, dtype=torch.float64))
-    bound = beyond_first_order(tape, 0.3, FEW, np.random.default_rng(seed))
+    bound = beyond_first_order(tape, 0.1, FEW, np.random.default_rng(seed))
     moved = torch.randn(measure.points.shape, generator=g, dtype=torch.float64)
     for _ in range(60):
-        moved = (0.3 * moved / moved.norm()).requires_grad_(True)
+        moved = (0.1 * moved / moved.norm()).requires_grad_(True)
         first = torch.func.jvp(lambda points: tape.replayed(points)[-1], (tape.value(0),), (moved,))[1]
         rest = (tape.replayed(moved)[-1] - tape.logits - first).norm()
         (moved,) = torch.autograd.grad(rest, moved)
