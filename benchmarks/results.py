@@ -73,7 +73,7 @@ def numbers(layer: AttentionLayer, measure: TokenMeasure) -> Iterator[float]:
     yield float(constant.lower.max())
     yield float(constant.upper.max())
     yield min(ra.certified_radius(layer, each, ra.Wasserstein, TOLERANCE, seed=0).radius for each in samples)
-    for attack in (ra.Move(), ra.MassSplit(copies=2)):
+    for attack in (ra.Move(), ra.MassSplit(copies=2, masses=ra.Masses.EQUAL)):
         seen = attack(layer, measure, budget, generator=torch.Generator().manual_seed(0)).observation
         yield float(seen.gain.max())
     yield max(ra.certify(layer, each, budget, seed=0).output_change for each in samples) / RADIUS

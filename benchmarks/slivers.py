@@ -50,7 +50,7 @@ def moved_gain(layer: AttentionLayer, measure: TokenMeasure, budget: Wasserstein
 def compared(
     layer: AttentionLayer, measure: TokenMeasure, budget: Wasserstein, moving: float, lightest: float
 ) -> list[str]:
-    attack = MassSplit(masses=Masses.SLIVER, lightest=lightest)
+    attack = MassSplit(masses=Masses.SLIVER, context=1 / lightest)
     seen = attack(layer, measure, budget, generator=torch.Generator().manual_seed(0)).observation
     gain, mass = float(seen.w2_gain[0]), float(seen.base.masses[0, -1])
     bounds = {bound.name: bound for bound in certify_measures(layer, measure, budget).bounds}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchattacks.attack import Attack as TorchattacksAttack
 
 from robust_attn.attacks.attack import Attack
-from robust_attn.attacks.mass_split import MassSplit
+from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.model_loss import ModelLoss, Reader
 from robust_attn.attacks.move import Move
 from robust_attn.attacks.target import Proposal
@@ -79,7 +79,7 @@ class MassSplitAttack(MoveAttack):
         seed: int = 0,
     ) -> None:
         super().__init__(model, radius, steps, restarts, budget=budget, seed=seed)
-        self.ours = MassSplit(copies, max(steps - 1, 0), restarts)
+        self.ours = MassSplit(copies, max(steps - 1, 0), restarts, masses=Masses.EQUAL)
 
     def forward(
         self, inputs: Float[Tensor, "samples n d"], labels: Int[Tensor, " samples"]

@@ -62,6 +62,15 @@ class Attack(ABC):
         return False
 
     @property
+    def context_length(self) -> float | None:
+        """Of how many tokens one is the lightest part that it may write; None where it does not split."""
+        return None
+
+    def in_context(self, longest: int | None) -> Attack:  # noqa: ARG002
+        """The same attack on a model that reads at most so many tokens."""
+        return self
+
+    @property
     def copies(self) -> int:
         """Atoms per token in the measures it proposes."""
         return 1

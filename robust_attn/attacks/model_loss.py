@@ -85,7 +85,7 @@ class ModelLoss(Target):
         starts += [budget.sample(base, generator) for _ in range(random)]
         yield Starts(base, budget, torch.stack(starts))
 
-    def for_splitting(self, way: MassSplitSettings, budget: Budget) -> tuple[Target, Budget]:
+    def for_splitting(self, way: MassSplitSettings, budget: Budget, *, alone: bool) -> tuple[Target, Budget]:  # noqa: ARG002
         """As it is: all tokens are split, and moves need no support."""
         if way.some_tokens is not None:
             raise UserError(f"A whole model splits all tokens alike: leave attack.tokens at all, got {way.tokens}.")

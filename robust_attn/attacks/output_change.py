@@ -62,12 +62,12 @@ class OutputChange(Target):
             starts = torch.cat((starts, divided_starts(layer, measure, budget, generator)))
         yield Starts(measure, budget, starts)
 
-    def for_splitting(self, way: MassSplitSettings, budget: Budget) -> tuple[Target, Budget]:
-        """Slivers in float64; they stay in the support, by default a sample's largest token norm, and so do moves."""
+    def for_splitting(self, way: MassSplitSettings, budget: Budget, *, alone: bool) -> tuple[Target, Budget]:
+        """Slivers in float64. Alone they stay in the support, by default a sample's largest token norm, as do moves."""
         if not way.slivers:
             return self, budget
         layer, measure = self.layer.to(torch.float64), self.measure.to(torch.float64)
-        return OutputChange(layer, measure, self.steps), supported(budget)
+        return OutputChange(layer, measure, self.steps), supported(budget) if alone else budget
 
     def splits(
         self, way: MassSplitSettings, moved: Proposal, budget: Budget, generator: torch.Generator

@@ -13,14 +13,21 @@ from robust_attn.types import FieldError, UserError
 
 SMALLEST_MASS = 1e-10
 """The lightest sliver unless another is asked for: it stands for a token in ten thousand million."""
+LEAST_CONTEXT = 8192
+"""The context that is meant where none is given, or a model has a shorter one."""
+MODEL = "model"
 ALL = "all"
 STEPS = "gradient steps at most; an ascent that stalls ends sooner"
 RESTARTS = "random starts beside the informed ones"
 
 
 class Masses(StrEnum):
-    """EQUAL: a token becomes `copies` atoms of equal mass. SLIVER: a small mass is given up, as much as pays."""
+    """EQUAL: a token becomes `copies` atoms of equal mass. SLIVER: a small mass is given up, as much as pays.
 
+    BEST: the stronger of the two; equal parts alone where slivers make no sense.
+    """
+
+    BEST = "best"
     EQUAL = "equal"
     SLIVER = "sliver"
 
@@ -48,9 +55,11 @@ class MassSplitSettings(Settings):
         ALL, "how many tokens are split, the most influential ones", least=1, words=(ALL,)
     )
     masses: str = setting(
-        "equal", "the parts of a token: of equal mass, or one small one sent far", words=tuple(Masses)
+        "best", "the parts of a token: of equal mass, one small one sent far, or the stronger", words=tuple(Masses)
     )
-    lightest: float = setting(SMALLEST_MASS, "no sliver is lighter", above=0, below=1)
+    context: float | str = setting(
+        MODEL, "no part is lighter than 1 / context; by default the model's own, at least 8192", least=2, words=(MODEL,)
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,6 +72,21 @@ class MassSplitSettings(Settings):
     def slivers(self) -> bool:
         """Whether the parts have unequal masses."""
         return self.masses == Masses.SLIVER
+
+    @property
+    def tries_slivers(self) -> bool:
+        """Whether slivers are among what is tried in a Wasserstein budget: they are parts of one token each."""
+        return self.slivers or (self.masses == Masses.BEST and self.copies == 2 and self.some_tokens is None)
+
+    @property
+    def context_length(self) -> float:
+        """Of how many tokens one is the lightest part; where the model should say, the least that is meant."""
+        return LEAST_CONTEXT if isinstance(self.context, str) else float(self.context)
+
+    @property
+    def lightest(self) -> float:
+        """No part is lighter."""
+        return 1 / self.context_length
 
     @property
     def some_tokens(self) -> int | None:

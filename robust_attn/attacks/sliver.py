@@ -30,6 +30,8 @@ SCREENING_STEPS = 16
 SEARCH_STEPS = 24
 FINALISTS = 6
 RANDOM_PLACES = 12
+ROUNDED = 1e-9
+"""Masses are compared with the least one up to this part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ def best_sliver(
 ) -> Sliver:
     """Of one sample (padding is left out): for every start the best source, then ascent; then sources once more.
 
-    No sliver is lighter than `lightest`, unless half of its token is.
+    No sliver is lighter than `lightest`; where no token is heavy enough for two such parts the sliver has no mass.
     """
     kept = sample.present.nonzero()[:, 0]
     tokens = TokenMeasure(sample.points[kept], sample.masses[kept], sample.positions[kept])
@@ -76,6 +78,8 @@ def best_sliver(
     last, values = search.climbed(search.field, both, SEARCH_STEPS)
     best = int(values.argmax())
     source = int(kept[last.source[best]])
+    if float(tokens.masses.max()) < 2 * lightest:
+        return Sliver(source, 0.0, tokens.points[last.source[best]], 0.0)
     return Sliver(source, float(search.mass(last)[best]), last.place[best], float(values[best]))
 
 
@@ -143,7 +147,8 @@ class _Search:
         with torch.no_grad():
             parts = field.blocks(source.shape[0])
             values = torch.cat([field.change(source[part], mass[part], slivers.place[part]) for part in parts])
-        best = values.reshape(length, count).argmax(0)
+        too_light = (self.tokens.masses < 2 * self.lightest * (1 - ROUNDED))[:, None]
+        best = values.reshape(length, count).masked_fill(too_light, -torch.inf).argmax(0)
         return Slivers(best, slivers.place.reshape(length, count, -1)[best, torch.arange(count, device=places.device)])
 
     def climbed(self, field: SliverField, slivers: Slivers, steps: int) -> tuple[Slivers, Float[Tensor, "c"]]:

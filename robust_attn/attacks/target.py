@@ -101,10 +101,10 @@ class Target(ABC):
         """Where moves of the atoms begin: `random` ones at random beside those that are informed."""
 
     @abstractmethod
-    def for_splitting(self, way: MassSplitSettings, budget: Budget) -> tuple[Target, Budget]:
+    def for_splitting(self, way: MassSplitSettings, budget: Budget, *, alone: bool) -> tuple[Target, Budget]:
         """The target in the precision that this way needs, and the budget in which moving is compared with it.
 
-        A UserError where mass cannot be split in this way.
+        `alone` says that no other way is tried. A UserError where mass cannot be split in this way.
         """
 
     @abstractmethod

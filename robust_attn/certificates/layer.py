@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -41,8 +42,27 @@ MOSTLY_ROUNDING = 2.001
 is doubled: that much is still a bound of the layer."""
 OUT_OF_RANGE = "sizes are such that squares of them vanish or overflow"
 AllBounds = tuple[tuple[Bound, ...], ...]
+ROUNDED = 1e-8
+"""Masses are compared up to this part."""
 OBSERVED_ROUNDING = 0.1
 """A comparison of which rounding may be more than this part of the certificate decides nothing."""
+
+
+@runtime_checkable
+class Seen(Protocol):
+    """What was observed: the atoms that were moved, how far the output went, and what rounding may have added."""
+
+    @property
+    def base(self) -> TokenMeasure:
+        """The atoms before they moved."""
+
+    @property
+    def output_change(self) -> Tensor:
+        """Per sample, in the norm of the budget."""
+
+    @property
+    def rounding(self) -> Tensor:
+        """Per sample."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,7 @@ class Certificate:
 
     `covers` is the class of perturbations that it speaks of: displacements of the atoms given, all splits whose pieces
     have at least 1 / `context`, or all measures near. `lightest` is the least mass of a piece there: zero where any
-    will do, None where atoms stay whole.
+    will do, None where atoms stay whole; then `atoms` is how many of them have mass.
     """
 
     bound: str | None
@@ -69,11 +89,36 @@ class Certificate:
     covers: Covers = Covers.ATOMS
     context: float | None = None
     lightest: float | None = None
+    atoms: int | None = None
     samples: tuple[Certificate, ...] = ()
 
     def named(self, name: str) -> Bound:
         """One of the bounds, by name."""
         return next(bound for bound in self.bounds if bound.name == name)
+
+    def verdicts(self, seen: Seen) -> tuple[Verdict, ...]:
+        """What an observation says about it, for every sample; refused where it does not cover what was done."""
+        each, bases = self.samples or (self,), as_batch(seen.base)
+        changes, errors = (values.reshape(-1).tolist() for values in (seen.output_change, seen.rounding))
+        return tuple(
+            verdict(change, error, one, bases.sample(index))
+            for index, (one, change, error) in enumerate(zip(each, changes, errors, strict=True))
+        )
+
+    def refuse_unless_covered(self, base: TokenMeasure) -> None:
+        """A ValueError unless displacements of these atoms of one sample are among what it covers."""
+        masses = base.masses[base.present]
+        lightest = float(masses.min())
+        if self.lightest is None and self.atoms is not None and len(masses) != self.atoms:
+            raise ValueError(
+                f"This certificate covers displacements of {self.atoms} atoms, none split, but {len(masses)} moved. "
+                "Certify these as they are, or all splits: certify_measures(layer, tokens, budget, context=...)."
+            )
+        if self.lightest is not None and lightest < self.lightest * (1 - ROUNDED):
+            raise ValueError(
+                f"This certificate covers splits into pieces of at least 1/{self.context:.6g}, but one of 1/"
+                f"{1 / lightest:.6g} was moved: ask for context={math.ceil(1 / lightest)}."
+            )
 
     def __repr__(self) -> str:
         of = f", {len(self.samples)} samples" if self.samples else ""
@@ -131,9 +176,9 @@ def certify_batch(
     if following is not None and lipschitz is not None:
         found = _followed(layer, measure, budget, lipschitz, following, found=found, unclear=unclear)
     seed = None if lipschitz is None else lipschitz.seed
-    return tuple(
-        replace(each, seed=seed) for each in certificates_of(found, exact, within_range(layer, measure, budget.radius))
-    )
+    each = certificates_of(found, exact, within_range(layer, measure, budget.radius))
+    atoms = measure.present.sum(-1).tolist()
+    return tuple(replace(one, seed=seed, atoms=count) for one, count in zip(each, atoms, strict=True))
 
 
 def as_batch(measure: TokenMeasure) -> TokenMeasure:
@@ -155,12 +200,16 @@ def of_all(measure: TokenMeasure, samples: tuple[Certificate, ...]) -> Certifica
     return replace(worst, failure_probability=max(each.failure_probability for each in samples), samples=samples)
 
 
-def verdict(observed: float, rounding: float, certificate: Certificate) -> Verdict:
+def verdict(observed: float, rounding: float, certificate: Certificate, base: TokenMeasure | None = None) -> Verdict:
     """HOLDS only for finite numbers, an observed change within the certificate, and a certificate below the hull.
+
+    `base` are the atoms that were moved: a certificate that does not cover these is refused.
 
     `rounding` is what float arithmetic may have added to `observed`. Where it is more than a tenth of the certificate
     it could hide a violation: UNKNOWN.
     """
+    if base is not None:
+        certificate.refuse_unless_covered(base)
     certified = certificate.output_change
     if not (math.isfinite(observed) and math.isfinite(rounding) and math.isfinite(certified)):
         return Verdict.UNKNOWN

@@ -12,10 +12,11 @@ import torch
 from robust_attn.attacks.attack import Attack, AttackResult
 from robust_attn.attacks.baseline import RandomMove
 from robust_attn.attacks.output_change import OutputChange
+from robust_attn.bounds.pieces import can_split
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificates.layer import Certificate, certify_batch, verdict
-from robust_attn.certificates.measures import certify_measures
+from robust_attn.certificates.measures import certify_context
 from robust_attn.certificates.radius import certified_radii
 from robust_attn.pipeline import parts
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, generator_for, layer_estimate
@@ -25,6 +26,8 @@ from robust_attn.records.parts import Hygiene, Observed
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.norms import head_norms
 
+FAR = 0.5
+"""Where pieces may go farther than this part of the tokens' radius, what holds for any measure is asked as well."""
 HYGIENE_TRIALS = 4
 """Random displacements that every attack is compared with."""
 
@@ -56,7 +59,9 @@ def check_fields(
         "bounds": parts.bound_parts(certificate.bounds),
         "certified": parts.certified_part(certificate, copies=copies),
         "tightness": parts.ratio(observed.output_change, certificate.output_change),
-        "verdict": verdict(change, rounding, certificate),
+        "verdict": verdict(
+            change, rounding, certificate, None if result is None else result.observation.base.sample(sample)
+        ),
         "convergence": parts.history_part(result, sample),
     }
 
@@ -72,16 +77,18 @@ def attack_records(
 ) -> Iterator[AttackRecord]:
     """Attack one layer on every sample, certify the measure that was attacked, and put both side by side.
 
-    A split measure is certified as what it is: its atoms, their masses, and the exact local constant of copies. Where
-    the attack chose the masses, what holds for every measure near is a certificate too, and the smaller one counts.
-    `on_step` hears of every step.
+    A split measure is certified as what it is: its atoms, their masses, and the exact local constant of copies. What
+    holds for all splits in the attack's context is a certificate too: the smaller one counts, and the other stands
+    beside it. `on_step` hears of every step.
     """
+    attack = attack.in_context(job.longest)
     jobs = job.single_samples() if attack.own_radius else [job]
     for first, part in enumerate(jobs):
         generator = generator_for(seed, "attack", job.subject.layer, *([first] if attack.own_radius else []))
         result = attack(part.layer, part.inputs, budget, generator=generator, on_step=on_step)
         estimate = _constant(*_certified(part, attack, result), result.budget, options)
-        certificates = _certificates(part, result, estimate, options, any_measure=attack.any_masses)
+        in_context = _in_context(part, attack, result, estimate)
+        certificates = _certificates(part, result, estimate, options, in_context)
         hygiene = _hygiene(part, result, seed=seed) if not attack.own_radius else [Hygiene()] * part.samples
         base = result.observation.base
         lightest = torch.where(base.present, base.masses, torch.inf).amin(-1)
@@ -91,6 +98,7 @@ def attack_records(
                 **check_fields(part, sample, result.budget, certificate, lipschitz=estimate, result=result),
                 gradients=result.gradients,
                 lightest_mass=float(lightest[sample]),
+                in_context=None if in_context is None else parts.certified_part(in_context[sample]),
                 hygiene=hygiene[sample],
                 motion=motions[sample],
             )
@@ -148,26 +156,40 @@ def _certificates(
     result: AttackResult,
     estimate: LipschitzEstimate | None,
     options: CertificateOptions,
-    *,
-    any_measure: bool,
+    in_context: Sequence[Certificate] | None,
 ) -> tuple[Certificate, ...]:
     """Of the measure that was attacked."""
-    budget = result.budget
     certificates = certify_batch(
-        job.layer, result.observation.base, budget, lipschitz=estimate, following=options.following
+        job.layer, result.observation.base, result.budget, lipschitz=estimate, following=options.following
     )
-    if any_measure and isinstance(budget, Wasserstein):
-        return tuple(map(either, certificates, certify_measures(job.layer, job.inputs, budget).samples))
-    return certificates
+    return certificates if in_context is None else tuple(map(either, certificates, in_context))
+
+
+def _in_context(
+    job: LayerJob, attack: Attack, result: AttackResult, estimate: LipschitzEstimate | None
+) -> tuple[Certificate, ...] | None:
+    """What holds for all splits of the tokens in the attack's context; None where the attack does not split at will.
+
+    In float32 equal parts do not add up to their tokens, so nothing that is said of these covers them.
+    """
+    budget, context = result.budget, attack.context_length
+    if context is None or not isinstance(budget, Wasserstein) or not attack.any_masses:
+        return None
+    inputs = job.inputs.to(torch.float64)
+    if not bool(can_split(inputs, context).all()):
+        return None
+    far = budget.radius * math.sqrt(context) > FAR * float(inputs.radius.max())
+    supported = budget.support is not None and far
+    return certify_context(job.layer, inputs, budget, context=context, lipschitz=estimate, every_bound=supported)
 
 
 def _certified(job: LayerJob, attack: Attack, result: AttackResult) -> tuple[LayerJob, bool]:
     """What the local constant is taken of, and whether as a split measure: the tokens, if their parts add up to them.
 
-    In float32 the parts of a token add up to its mass only up to 1e-7: then the parts are certified as what they are.
+    In float32 equal parts of a token add up to its mass only up to 1e-7: then the parts are certified as what they are.
     """
     split = attack.copies > 1
-    if not split or job.inputs.masses.dtype == torch.float64:
+    if not split or attack.any_masses or job.inputs.masses.dtype == torch.float64:
         return job, split
     return replace(job, inputs=result.observation.base), False
 

@@ -98,8 +98,8 @@ class FlipHunt:
             return NOTHING
         options, budget = self.options, Wasserstein(0.0, self.budget.support)
         ways = [self.split] if self.split is not None else [
-            MassSplit(2, options.steps, options.restarts, masses=masses, lightest=1 / options.context)
-            for masses in Masses
+            MassSplit(2, options.steps, options.restarts, masses=masses, context=options.context)
+            for masses in (Masses.EQUAL, Masses.SLIVER)
         ]  # fmt: skip
         known = None if known is None else _in_wasserstein(known)
         found = NOTHING

@@ -62,11 +62,12 @@ SINGLE_HEAD = Subject("single_head", "given", 0)
 
 @dataclass(frozen=True, eq=False)
 class LayerJob:
-    """One layer with its inputs (batched over samples)."""
+    """One layer with its inputs (batched over samples). `longest` is how many tokens its model reads, where known."""
 
     subject: Subject
     layer: AttentionLayer
     inputs: TokenMeasure
+    longest: int | None = None
 
     @property
     def samples(self) -> int:
@@ -75,7 +76,7 @@ class LayerJob:
 
     def head(self, head: int) -> LayerJob:
         """The same inputs at one head alone."""
-        return LayerJob(replace(self.subject, head=head), self.layer.head(head), self.inputs)
+        return replace(self, subject=replace(self.subject, head=head), layer=self.layer.head(head))
 
     def with_heads(self) -> list[LayerJob]:
         """The layer itself, then each of its heads if there are several."""

@@ -85,7 +85,7 @@ def each_layer(
             for group in groups:
                 subject = Subject(model.name, model.origin.label, layer, origins=group.origins)
                 with told_as("budget"):
-                    yield from records(LayerJob(subject, model.layer(layer), group.measures[layer]))
+                    yield from records(LayerJob(subject, model.layer(layer), group.measures[layer], model.max_tokens))
             desk.end_layer()
 
 

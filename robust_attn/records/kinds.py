@@ -131,6 +131,7 @@ class AttackRecord(Check):
     kind: ClassVar[str] = "attack"
     gradients: int = fact("gradients of the layer that the attack took", 0)
     lightest_mass: float | None = fact("the smallest mass of an atom", None)
+    in_context: Certified | None = fact("what is promised against all splits that the attack's context allows", None)
     hygiene: Hygiene = fact("what the attack is compared with", Hygiene())
     motion: Motion | None = fact("how far every token went; null for very long samples", None)
 

@@ -29,9 +29,10 @@ from robust_attn.soundness.case import AGAINST_START, CANCELLING, FAR, HEAD_WIDT
 
 ATTACKS: dict[str, Attack] = {
     "move": Move(15),
-    "mass_split": MassSplit(2, 12),
+    "mass_split": MassSplit(2, 12, masses=Masses.EQUAL),
+    "best_split": MassSplit(2, 6, context=500),
     "some_tokens": MassSplit(3, 8, tokens=2),
-    "sliver": MassSplit(steps=6, masses=Masses.SLIVER),
+    "sliver": MassSplit(steps=6, masses=Masses.SLIVER, context=1e10),
     "duplicate": Duplicate(3),
     "linear": Linear(),
     "random": RandomMove(8),

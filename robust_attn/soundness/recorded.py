@@ -205,8 +205,8 @@ def _ids(case: Case) -> torch.Tensor:
 def _attack(case: Case) -> Attack:
     match case.attack:
         case "mass_split":
-            return MassSplit(2, STEPS, 0)
+            return MassSplit(2, STEPS, 0, masses=Masses.EQUAL)
         case "sliver":
-            return MassSplit(2, STEPS, 0, masses=Masses.SLIVER)
+            return MassSplit(2, STEPS, 0, masses=Masses.SLIVER, context=1e10)
         case _:
             return Move(STEPS, 0)

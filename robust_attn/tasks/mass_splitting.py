@@ -59,7 +59,7 @@ class MassSplittingTask(Study):
         measure = TokenMeasure.uniform(torch.tensor([[[0.0], [1.0]]], dtype=torch.float64))
         job = LayerJob(SINGLE_HEAD, single_head([[-8.0]]), measure)
         for copies in self.copies:
-            split = MassSplit(copies=copies, steps=self.steps, restarts=self.restarts)
+            split = MassSplit(copies=copies, steps=self.steps, restarts=self.restarts, masses="equal")
             attack = split.moving if copies == 1 else split
             for radius in self.radii:
                 yield from attack_records(job, attack, Wasserstein(radius), CertificateOptions(), seed=seed)

@@ -3,8 +3,10 @@ from typing import ClassVar
 import pytest
 import torch
 
-from robust_attn.attacks.mass_split import Masses, MassSplit
+from robust_attn.attacks.mass_split import Masses, MassSplit, in_pairs
 from robust_attn.attacks.move import Move
+from robust_attn.attacks.target import Proposal
+from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Wasserstein
 from robust_attn.types import UserError
 from tests.attacks.laws import AttackLaws, reached, target_of
@@ -14,7 +16,11 @@ UNEQUAL = {(name, kind) for name in ("layer", "loss") for kind in ("frobenius", 
 
 
 class TestEqualParts(AttackLaws):
-    attack = MassSplit(2, 6)
+    attack = MassSplit(2, 6, masses=Masses.EQUAL)
+
+
+class TestBest(AttackLaws):
+    attack = MassSplit(2, 4)
 
 
 class TestSomeTokens(AttackLaws):
@@ -35,7 +41,7 @@ def test_splitting_beats_moving_where_the_theory_says_so(a, points, masses, movi
     """docs/proofs/splitting.md#examples, at a radius small enough for the local constants."""
     layer, measure, budget = scalar_layer(a), one_sample(scalar_measure(points, masses)), Wasserstein(1e-6)
     moved = Move()(layer, measure, budget, generator=generator(0)).observation
-    split = MassSplit(2)(layer, measure, budget, generator=generator(0)).observation
+    split = MassSplit(2, masses=Masses.EQUAL)(layer, measure, budget, generator=generator(0)).observation
     assert float(moved.gain) == pytest.approx(moving, abs=2e-3)
     assert float(split.gain) == pytest.approx(splitting, abs=2e-3)
     assert float(split.w2_gain) > 1.05 * float(moved.w2_gain)
@@ -67,3 +73,54 @@ def test_never_weaker_than_moving_on_a_loss(masses):
 def test_no_copies_are_refused():
     with pytest.raises(UserError, match="at least 1"):
         MassSplit(0)
+
+
+@pytest.mark.parametrize("context", [50.0, 1e7])
+def test_the_best_split_is_the_stronger_one_and_no_part_is_lighter_than_the_context_allows(context):
+    """x = (-1, 1), A = 8: a long context lets a sliver gain 1.6, a short one does not."""
+    layer, measure, budget = scalar_layer(8.0), one_sample(scalar_measure([-1.0, 1.0])), Wasserstein(1e-3, 1.0)
+    found = {
+        masses: MassSplit(2, 10, masses=masses, context=context)(layer, measure, budget, generator=generator(0))
+        for masses in Masses
+    }
+    gains = {masses: float(result.observation.output_change) for masses, result in found.items()}
+    best = found[Masses.BEST].observation
+    assert gains[Masses.BEST] >= max(gains.values()) * (1 - 1e-6)
+    assert (gains[Masses.BEST] > 1.5 * gains[Masses.EQUAL]) == (context > 1e3)
+    assert best.base.length == 4
+    assert float(best.base.masses[best.base.present].min()) >= (1 - 1e-9) / context
+    torch.testing.assert_close(best.base.masses.sum(-1), torch.ones(1).double())
+
+
+def test_a_sliver_in_pairs_is_the_same_measure():
+    """Token 1 gives up 0.1: (0.3, 0), (0.6, 0.1); positions and displacements go along, and padding stays."""
+    base = TokenMeasure(
+        torch.tensor([[[0.0], [1.0], [1.0]]]).double(),
+        torch.tensor([[0.3, 0.6, 0.1]]).double(),
+        torch.tensor([[0, 1, 1]]),
+    )
+    written = in_pairs(Proposal(base, base.points + torch.tensor([[[0.0], [0.5], [7.0]]]).double()), 2)
+    assert written.base.points[0, :, 0].tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert written.base.masses[0].tolist() == pytest.approx([0.3, 0.0, 0.6, 0.1])
+    assert written.base.positions[0].tolist() == [0, 0, 1, 1]
+    assert written.displacement[0, :, 0].tolist() == [0.0, 0.0, 0.5, 7.0]
+
+
+def test_a_context_in_which_no_token_is_two_parts_leaves_moving():
+    layer, measure, budget = (
+        random_layer(CASES[0], generator(0)),
+        random_measure(CASES[0], generator(1)),
+        Wasserstein(0.1),
+    )
+    moved = Move(6)(layer, measure, budget, generator=generator(2)).observation
+    split = MassSplit(2, 6, context=5)(layer, measure, budget, generator=generator(2)).observation
+    assert (split.output_change >= moved.output_change * (1 - 1e-9)).all()
+    assert float(split.base.masses[split.base.present].min()) == pytest.approx(0.25)
+
+
+def test_the_context_is_the_models_own_but_at_least_8192():
+    assert MassSplit().context_length == 8192
+    assert MassSplit().in_context(512).context_length == 8192
+    assert MassSplit().in_context(None).context_length == 8192
+    assert MassSplit().in_context(131072).context_length == 131072
+    assert MassSplit(context=100).in_context(131072).context_length == 100

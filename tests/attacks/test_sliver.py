@@ -9,7 +9,7 @@ from robust_attn.budget import Frobenius, TokenRadius, Wasserstein
 from robust_attn.types import UserError
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
-SLIVER = MassSplit(steps=20, masses=Masses.SLIVER)
+SLIVER = MassSplit(steps=20, masses=Masses.SLIVER, context=1e10)
 SLIVER_SUPPORT = TokenRadius()
 
 
@@ -25,10 +25,10 @@ def test_a_sliver_gains_where_moving_cannot():
 def test_two_copies_gain_what_the_proof_says():
     """X = (0, 1), A = -8: 2 against 1.853. Mass 0.01 at -1, 0.99 at 0, A = -100: 0.99 against 0.1005."""
     even, budget = one_sample(scalar_measure([0.0, 1.0])), Wasserstein(1e-4)
-    found = MassSplit(2, 30)(scalar_layer(-8.0), even, budget, generator=generator(0)).observation
+    found = MassSplit(2, 30, masses=Masses.EQUAL)(scalar_layer(-8.0), even, budget, generator=generator(0)).observation
     assert float(found.gain) == pytest.approx(2.0, rel=1e-3)
     odd = one_sample(scalar_measure([-1.0, 0.0], [0.01, 0.99]))
-    found = MassSplit(2, 30)(scalar_layer(-100.0), odd, budget, generator=generator(0)).observation
+    found = MassSplit(2, 30, masses=Masses.EQUAL)(scalar_layer(-100.0), odd, budget, generator=generator(0)).observation
     assert float(found.gain) == pytest.approx(0.99, rel=1e-2)
 
 

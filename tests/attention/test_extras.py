@@ -117,7 +117,7 @@ def test_slivers_stay_within_the_certificate_for_measures(case):
     layer, measure = one_place(case)
     budget = ra.Wasserstein(0.05, support=2 * float(measure.radius))
     certificate = ra.certify_measures(layer, measure, budget)
-    for attack in (ra.MassSplit(copies=2, steps=12), ra.MassSplit(steps=6, masses=ra.Masses.SLIVER)):
+    for attack in (ra.MassSplit(copies=2, steps=12), ra.MassSplit(steps=6, masses=ra.Masses.SLIVER, context=1e10)):
         found = attack(layer, measure, budget, generator=generator(1))
         assert 0 < float(found.observation.output_change) <= float(certificate.output_change)
     assert certificate.named("split.local").applies == (not case.rotary and not case.sinks)

@@ -106,7 +106,7 @@ def test_slivers_stay_within_the_certificate_for_measures(case):
     layer, measure = one_place(case)
     budget = ra.Wasserstein(0.05, support=2 * float(measure.radius))
     certificate = ra.certify_measures(layer, measure, budget)
-    found = ra.MassSplit(steps=6, masses=ra.Masses.SLIVER)(layer, measure, budget, generator=generator(1))
+    found = ra.MassSplit(steps=6, masses=ra.Masses.SLIVER, context=1e10)(layer, measure, budget, generator=generator(1))
     assert 0 < float(found.observation.output_change) <= float(certificate.output_change)
     assert not certificate.named("split.local").applies
 

@@ -138,6 +138,10 @@ class ByHand:
 
     @property
     def motion(self) -> float:
+        return min(self.reach, self._drawn_motion)
+
+    @property
+    def _drawn_motion(self) -> float:
         return self.eps * math.sqrt(math.exp(self.fall + self.slope * self.reach) * 2 * max(self.ceiling))
 
     def shifted(self, weights: Sequence[float]) -> float:
@@ -151,7 +155,3 @@ class ByHand:
 
     def _moved(self, sign: int) -> list[float]:
         return [p * math.exp(sign * self.far * d) for p, d in zip(self.p, self.distance, strict=True)]
-
-
-def by_hand() -> ByHand:
-    return ByHand()

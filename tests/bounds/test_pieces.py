@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from robust_attn.bounds.pieces import Centred, Pieces, drawn
 from robust_attn.spectral.norms import head_norms
-from tests.bounds.pieces import FAR, block_of, by_hand, pieces_moved, random_pieces
+from tests.bounds.pieces import FAR, ByHand, block_of, pieces_moved, random_pieces
 from tests.bounds.slivers import inside
 from tests.bounds.test_split_rows import query_row
 from tests.cases import MORE_CASES, generator, random_layer, random_measure, scalar_layer, scalar_measure
@@ -17,7 +17,7 @@ STILL = [case for case in MORE_CASES if not case.rotary and case.masses not in (
 
 def test_what_queries_and_pieces_draw_by_hand():
     """x = (-1, 1), A = 1, V = 3, row 1 and queries within 0.2 of it, pieces that go 0.3, eps = 0.1: T = 1.2 * 0.3."""
-    hand = by_hand()
+    hand = ByHand()
     layer, sample = scalar_layer(1.0, 3.0), scalar_measure([-1.0, 1.0])
     pieces = Pieces(0.1, torch.full((2,), 0.3).double(), torch.full((2,), 2.0).double())
     rows = Centred.of(block_of(layer, sample))

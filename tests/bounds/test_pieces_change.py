@@ -10,7 +10,7 @@ from robust_attn.bounds.pieces import Centred, Pieces, drawn
 from robust_attn.bounds.pieces_change import FINEST, RATIO, _slope_rest, key_rest, query_rest
 from robust_attn.spectral.lipschitz import QueryPart
 from robust_attn.spectral.norms import head_norms
-from tests.bounds.pieces import FAR, block_of, by_hand, random_pieces
+from tests.bounds.pieces import FAR, ByHand, block_of, random_pieces
 from tests.bounds.slivers import inside
 from tests.bounds.test_splitting_local import gamma
 from tests.cases import MORE_CASES, Case, generator, random_layer, random_measure, scalar_layer, scalar_measure
@@ -18,9 +18,11 @@ from tests.cases import MORE_CASES, Case, generator, random_layer, random_measur
 WHOLE = [case for case in MORE_CASES if case.masses not in ("padded", "copies")]
 
 
-def test_the_derivative_of_a_query_by_hand():
-    """As in `ByHand`: weights that shift, w = d * 3d, 3d, d; pieces that move by `motion`; |V| = 3, |A| = 1."""
-    hand = by_hand()
+@pytest.mark.parametrize("hand", [ByHand(), ByHand(far=3.0, slope=4.0)], ids=["near", "far"])
+def test_the_derivative_of_a_query_by_hand(hand):
+    """As in `ByHand`: weights that shift, w = d * 3d, 3d, d; pieces that move by `motion`; |V| = 3, |A| = 1.
+
+    Near the difference of the two derivatives is what counts, far away both of them."""
     d = hand.distance
     layer, sample = scalar_layer(1.0, 3.0), scalar_measure([-1.0, 1.0])
     pieces = Pieces(hand.eps, torch.full((2,), hand.reach).double(), torch.full((2,), 2.0).double())
@@ -31,23 +33,31 @@ def test_the_derivative_of_a_query_by_hand():
     weights = hand.shifted([3 * x * x for x in d]) + hand.shifted([3 * x for x in d]) * hand.shifted(d)
     apart = weights + 2 * 3 * hand.motion * steep + 3 * hand.motion**2
     both = 3 * min(steep + hand.motion, max(d) + hand.reach) ** 2 + 3 * variance
+    assert (apart < both) == (hand.far < 1)
     assert float(found[0, 1]) == pytest.approx(min(apart, both))
 
 
 def test_a_long_way_is_held_by_the_hull():
-    """x = (-1, 1), A = 300: logits shift so fast that only twice the hull over the way is left, and |Q| beside it.
+    """x = (-1, 1), A = 6, V = 3, pieces that go 1.9: way by way the smaller of the derivative and of twice the hull.
 
-    Reach 1.9 (R = 1): the last way that counts begins at 2 RATIO^-1, and its hull is 3 (2 + 1.9) around x = 1."""
-    layer, sample = scalar_layer(300.0, 3.0), scalar_measure([-1.0, 1.0])
-    pieces = Pieces(1.0, torch.full((2,), 1.9).double(), torch.full((2,), 2.0).double())
+    The hull around x = 1 is 3 (2 + 1.9), as all attention is there; ways are 2 RATIO^-FINEST, RATIO times that, ...;
+    where the derivative grows beyond it the hull decides."""
+    layer, sample = scalar_layer(6.0, 3.0), scalar_measure([-1.0, 1.0])
+    reach = torch.full((2,), 1.9).double()
+    pieces = Pieces(0.01, reach, torch.full((2,), 2.0).double())
     rows, norms = Centred.of(block_of(layer, sample)), head_norms(layer)
-    found = query_rest(rows, norms, pieces, reach=torch.full((2,), 1.9).double(), radius=1.0)
-    first = 2 * RATIO**-FINEST
-    farthest = float(rows.hull(norms, pieces)[0][0, 1])
-    assert farthest == pytest.approx(3 * (2 + 1.9), rel=1e-6)
+    found = float(query_rest(rows, norms, pieces, reach=reach, radius=1.0)[1])
+    assert float(rows.hull(norms, pieces)[0][0, 1]) == pytest.approx(3 * (2 + 1.9), rel=1e-3)
     own = float(rows.value_deviation[0, 1] * rows.slope_deviation[0, 1])
-    start = _slope_rest(rows, norms, pieces, drawn(rows, norms, pieces, torch.full((2,), first).double()))
-    assert float(found[1]) == pytest.approx(max(float(start[0, 1]), 2 * farthest / first + own), rel=1e-6)
+    ways = [2 * RATIO ** (step - FINEST) for step in range(FINEST + 1)]
+    slopes = [
+        float(_slope_rest(rows, norms, pieces, drawn(rows, norms, pieces, reach.clamp_max(way)))[0, 1]) for way in ways
+    ]
+    hulls = [math.inf, *(2 * 3 * (2 + 1.9) / way + own for way in ways[:-1])]
+    held = [min(pair) for pair in zip(slopes, hulls, strict=True)]
+    best = held.index(max(held))
+    assert found == pytest.approx(held[best], rel=1e-3)
+    assert hulls[best] < slopes[best]
 
 
 @settings(max_examples=5)

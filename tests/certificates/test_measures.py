@@ -11,7 +11,7 @@ from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.budget import TokenRadius, Wasserstein
 from robust_attn.certificates.layer import certify
 from robust_attn.certificates.measures import certify_context, certify_measures
-from robust_attn.types import Covers, FieldError, UserError
+from robust_attn.types import Covers, FieldError, UserError, Verdict
 from tests.cases import Case, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 WITHIN = Wasserstein(0.01, TokenRadius())
@@ -75,7 +75,7 @@ def test_samples_of_a_batch_do_not_matter_to_one_another():
 def test_no_sliver_within_the_context_exceeds_it(place, context):
     layer, tokens = place
     budget = replace(WITHIN, radius=0.1)
-    attack = MassSplit(masses=Masses.SLIVER, lightest=1 / context, steps=8)
+    attack = MassSplit(masses=Masses.SLIVER, context=context, steps=8)
     seen = attack(layer, tokens, budget, generator=generator(0)).observation
     promised = certify_measures(layer, tokens, budget, context=context, seed=2)
     assert float(seen.base.masses.min()) >= promised.lightest
@@ -102,3 +102,20 @@ def test_it_is_public(place):
     assert ra.certify_measures is certify_measures
     single = certify_measures(layer.to(torch.float32), tokens.to(torch.float32), WITHIN, context=10, seed=1)
     assert single.output_change > 0
+
+
+def test_what_a_certificate_does_not_cover_is_refused(place):
+    """Whole tokens against copies, a short context against a light sliver; what is covered gets a verdict."""
+    layer, tokens = place
+    split = MassSplit(2, 2, masses=Masses.EQUAL)(layer, tokens, WITHIN, generator=generator(0)).observation
+    whole = certify(layer, tokens, WITHIN, deterministic=True)
+    assert whole.covers is Covers.ATOMS
+    with pytest.raises(ValueError, match="displacements of 4 atoms, none split, but 8 moved"):
+        whole.verdicts(split)
+    assert certify(layer, split.base, WITHIN, deterministic=True).verdicts(split) == (Verdict.HOLDS,)
+    (near,) = certify_context(layer, one_sample(tokens), WITHIN, context=8, lipschitz=None)
+    assert near.verdicts(split) == (Verdict.HOLDS,)
+    (short,) = certify_context(layer, one_sample(tokens), WITHIN, context=5, lipschitz=None)
+    with pytest.raises(ValueError, match="pieces of at least 1/5, but one of 1/8 was moved: ask for context=8"):
+        short.verdicts(split)
+    assert certify_measures(layer, tokens, WITHIN).covers is Covers.MEASURES
