@@ -24,7 +24,10 @@ class Ends:
     def room(self, most: int) -> int:
         """How many tokens of a text fit between them where there are at most so many in all."""
         if most <= self.count:
-            raise UserError(f"tokens must be at least {self.count + 1} with {self.count} special tokens, got {most}")
+            raise UserError(
+                f"tokens must be at least {self.count + 1}, because the tokenizer adds {self.count} special tokens "
+                f"(data.special_tokens=false leaves them out), got {most}"
+            )
         return most - self.count
 
     def around(self, ids: Sequence[int], most: int | None = None) -> list[int]:

@@ -28,7 +28,7 @@ ESTIMATORS = ("lipschitz", "released")
 class LipschitzTask(Task):
     """Local Lipschitz constant against the number of tokens."""
 
-    lengths: tuple[int, ...] = setting([2, 4, 8, 16, 32, 64], "numbers of tokens", least=1)
+    lengths: tuple[int, ...] = setting([4, 8, 16, 32, 64], "numbers of tokens", least=1)
     windows: int = setting(10, "windows of text per length", least=1)
     heads: bool = setting(False, "every head alone, too")
     radii: tuple[float, ...] = setting([], "radii that the tokens are stretched to", above=0)
