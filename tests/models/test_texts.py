@@ -41,7 +41,7 @@ def test_a_text_is_cut_as_the_tokenizer_cuts_it(tokenizer, most):
 def test_there_must_be_room_for_a_token_between_them():
     ends = Ends((1,), (2, 3))
     assert (ends.count, ends.room(4), ends.around([7, 8], 4)) == (3, 1, [1, 7, 2, 3])
-    with pytest.raises(UserError, match="at least 4, because the tokenizer adds 3 special tokens .* got 3"):
+    with pytest.raises(UserError, match=r"at least 4, because the tokenizer adds 3 special tokens .* got 3"):
         ends.around([7], 3)
 
 
