@@ -71,7 +71,7 @@ def check_panels(checks: Sequence[Check]) -> tuple[Panel, ...]:
         title = f"The ladder of bounds, {place_of(example)}"
         reached = example.observed.output_change if example.attacked else None
         ladder = ladder_panel("ladder", title, ladder_of(example), "change of the output", reached)
-    return present(layers.layers_panel(checks), ladder, convergence_panel(checks), radii_panel(checks))
+    return present(layers.layers_panel(checks), convergence_panel(checks), ladder, radii_panel(checks))
 
 
 def ladder_details(checks: Sequence[Check]) -> tuple[Table, ...]:

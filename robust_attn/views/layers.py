@@ -120,6 +120,7 @@ def shown_first(checks: Sequence[Check], limit: int) -> list[Check]:
 def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
     """The promise of every layer, beside its worst sample."""
     attacked, rows = any(check.attacked for check in checks), by_layer(checks)
+    several: Fields[LayerRow] = (texts("Covers", lambda row: COVERS[covers_of(row.widest)], optional=True),)
     other: Fields[LayerRow] = (
         sample_number(checks, lambda row: row.worst, "Worst {}", optional=True),
         numbers("Its promise", lambda row: row.worst.certified.output_change, at_most),
@@ -138,7 +139,7 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
         *(seen if attacked else ()),
         constants("Local constant", lambda row: row.worst.lipschitz, optional=True),
         texts("Certified by", lambda row: row.widest.certified.bound, code=True, optional=True),
-        texts("Covers", lambda row: COVERS[covers_of(row.widest)], optional=True),
+        *(several if len({covers_of(row.widest) for row in rows}) > 1 else ()),
         perhaps("Paper’s bound", lambda row: paper_log10(row.worst), power_of_ten, optional=True),
     )
     title = "The promise, layer by layer"
@@ -149,6 +150,8 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
 def _layer_note(rows: Sequence[LayerRow], noun: str, *, attacked: bool) -> str:
     scale = ", also as a share of the norm of that output" if any(row.share is not None for row in rows) else ""
     note = f"The output of a layer moves by at most the amount given{scale}, for every {noun} tested."
+    covered = {COVERS[covers_of(row.widest)] for row in rows}
+    note += f" Covered: {covered.pop()}." if len(covered) == 1 else ""
     beside = (
         f" Beside it the {noun} where the attack came closest to its own promise. Gain and local constant are per unit "
         "of input change."
@@ -157,10 +160,13 @@ def _layer_note(rows: Sequence[LayerRow], noun: str, *, attacked: bool) -> str:
 
 
 def record_table(checks: Sequence[Check], noun: str) -> Table:
-    """A line per record, at most so many as a page can hold."""
-    seen: Fields[Check] = (
-        counts("Copies", lambda check: check.copies),
+    """A line per record, at most so many as a page can hold; the attack where there are several."""
+    several: Fields[Check] = (
         texts("Attack", lambda check: check.attack),
+        counts("Copies", lambda check: check.copies),
+    )
+    seen: Fields[Check] = (
+        *(several if len({check.attack for check in checks}) > 1 else ()),
         numbers("Observed gain", lambda check: check.observed.gain, at_least),
         numbers("Tightness", lambda check: check.tightness, percent),
     )

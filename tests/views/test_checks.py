@@ -44,9 +44,9 @@ def test_prose_and_table_and_limits_speak_of_one_class_of_perturbations(covers, 
     assert said in view.statement.promises[0]
     assert ("split" in view.statement.limits) == (limit is not None)
     assert (limit or "") in view.statement.limits
-    (row,) = view.tables[0].rows
-    covered_words = row[[column.title for column in view.tables[0].columns].index("Covers")].shown
-    assert ("at will" in covered_words) == (covers is Covers.MEASURES)
+    assert ("at will" in view.tables[0].note) == (covers is Covers.MEASURES)
+    both = [check, replace(covered(Covers.INPUTS), layer=1)]
+    assert "Covers" in [column.title for column in checks_view(run_of(*both)).tables[0].columns]
 
 
 def test_records_of_old_cover_what_their_bound_speaks_of():

@@ -9,10 +9,13 @@ from robust_attn.records.flat import flat
 from robust_attn.records.home import without_home
 from robust_attn.records.kinds import Record
 from robust_attn.records.parts import BoundPart
+from robust_attn.records.summary import Summary
 
 LONG_FIELDS = ("convergence", "bounds", "text", "motion", "case", "carried")
 NOT_MEASURED = frozenset({"schema", "copies", "seed", *(entry.name for entry in fields(Record))})
-"""Numbers that say which, not how much: no line over the records is made of them."""
+"""Numbers that say which record it is, not how much: no line over the records is made of them."""
+IN_CONFIG = ("schema", "task", "model", "weights", "attack", "budget", "tokens", "samples", "records")
+"""What a summary repeats of the settings, and the count of records, whose name the table has."""
 _PLAIN = (int, float, bool, type(None))
 _SCALARS = (str, int, float, bool)
 
@@ -38,7 +41,12 @@ def scalars(record: Record) -> dict[str, str | int | float | bool]:
 def metrics(record: Record) -> dict[str, int | float | bool]:
     """What was measured: the numbers that make a line over the records; what is not known is left out."""
     numbers = {name: value for name, value in scalars(record).items() if not isinstance(value, str)}
-    return {name: value for name, value in numbers.items() if name.rsplit("/", 1)[-1] not in NOT_MEASURED}
+    return {name: value for name, value in numbers.items() if name not in NOT_MEASURED and not name.endswith("/seed")}
+
+
+def outcome(summary: Summary) -> dict[str, Any]:
+    """How a run ended, without what its config says already."""
+    return {name: value for name, value in plain(summary.to_json()).items() if name not in IN_CONFIG}
 
 
 def _logs(record: Record) -> dict[str, float]:

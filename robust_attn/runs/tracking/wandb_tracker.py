@@ -14,7 +14,7 @@ from robust_attn.records.store import ENVIRONMENT
 from robust_attn.records.summary import Summary
 from robust_attn.runs.sweep.objective import objectives
 from robust_attn.runs.tracking.errands import Errands
-from robust_attn.runs.tracking.flat import metrics, plain, scalars, table
+from robust_attn.runs.tracking.flat import metrics, outcome, plain, scalars, table
 from robust_attn.runs.tracking.tracker import Begun, Tracker
 from robust_attn.types import RunState
 
@@ -78,7 +78,7 @@ class WandbTracker(Tracker):
         After an interrupt only the summary: whoever pressed Ctrl-C waits, and everything is in the run folder.
         """
         interrupted = summary.status is RunState.INTERRUPTED
-        self._give(lambda: self._run.summary.update(plain(summary.to_json())))
+        self._give(lambda: self._run.summary.update(outcome(summary)))
         if not interrupted:
             self._give(lambda: self._hand_over(folder))
         complete = summary.status is RunState.COMPLETE

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from robust_attn.runs.tracking.flat import metrics, plain, scalars, table
-from tests.records.samples import case_record, constant_record, prediction_record
+from robust_attn.records.parts import Scale
+from robust_attn.runs.tracking.flat import metrics, outcome, plain, scalars, table
+from tests.records.samples import attack_record, case_record, constant_record, prediction_record
 
-from .sample_records import record
+from .sample_records import record, summary
 
 
 def test_metrics_are_scalars_with_slashes_without_unknowns_and_long_fields() -> None:
@@ -26,6 +27,16 @@ def test_a_row_of_the_table_says_which_record_it_is() -> None:
     row = scalars(record(layer=3, gain=None))
     assert (row["layer"], row["sample"], row["model"], row["verdict"]) == (3, 0, "minilm", "HOLDS")
     assert set(metrics(record())) < set(scalars(record()))
+
+
+def test_the_end_of_a_run_repeats_nothing_of_its_config() -> None:
+    told = outcome(summary())
+    assert (told["status"], told["exit_status"], told["verdicts"]) == ("complete", 0, {})
+    assert {"schema", "model", "tokens", "samples", "records"}.isdisjoint(told)
+
+
+def test_the_scale_is_a_metric_though_tokens_are_none() -> None:
+    assert metrics(attack_record(scale=Scale(tokens=3.0, output=2.0)))["scale/tokens"] == 3.0
 
 
 def test_seeds_are_no_metrics() -> None:
