@@ -2,7 +2,8 @@
 
 Two or more plain sentences in a row make a paragraph; headings, lists, tables, code and markup are left out. Topics and
 modules are those that give the same paragraphs in CPython 3.11.7, 3.12.1 and 3.13.0, so the text does not depend on
-which of these reads it. What jinja2 and scikit-learn add at the end may change with their versions.
+which of these reads it. What jinja2 and scikit-learn add at the end may change with their versions. Where some of the
+files are missing the others are read; without any there is no prose.
 """
 
 from __future__ import annotations
@@ -66,7 +67,12 @@ MARKS = ",;:.?!()“”\"'"
 @cache
 def prose() -> tuple[str, ...]:
     """The paragraphs, always in the same order, each once: about 150 000 characters."""
-    return tuple(dict.fromkeys(paragraph for text in _documents() for paragraph in paragraphs(text)))
+    found = tuple(dict.fromkeys(paragraph for text in _documents() for paragraph in paragraphs(text)))
+    if not found:
+        raise UserError(
+            "this Python ships without its documentation and sources: use data=text with a file of your own"
+        )
+    return found
 
 
 def paragraphs(document: str) -> Iterator[str]:
@@ -121,11 +127,12 @@ def _documents() -> Iterator[str]:
     """Topics of the language reference, docstrings of the standard library and of jinja2, descriptions of data sets."""
     from pydoc_data.topics import topics
 
-    yield from (topics[name] for name in TOPICS.split())
+    yield from (topics.get(name, "") for name in TOPICS.split())
     library = Path(sysconfig.get_path("stdlib"))
-    for module in (*(library / f"{name}.py" for name in MODULES.split()), *sorted(_folder("jinja2").glob("*.py"))):
-        yield from _docstrings(ast.parse(_read(module)))
-    yield from map(_read, sorted(_folder("sklearn").glob("datasets/descr/*.rst")))
+    modules = [library / f"{name}.py" for name in MODULES.split()] + _files("jinja2", "*.py")
+    for module in filter(Path.exists, modules):
+        yield from _docstrings(ast.parse(module.read_text(encoding="utf-8")))
+    yield from (file.read_text(encoding="utf-8") for file in _files("sklearn", "datasets/descr/*.rst"))
 
 
 def _docstrings(module: ast.Module) -> Iterator[str]:
@@ -141,16 +148,7 @@ def _docstrings(module: ast.Module) -> Iterator[str]:
         ]
 
 
-def _folder(package: str) -> Path:
-    """Where a package is installed, without importing it."""
+def _files(package: str, pattern: str) -> list[Path]:
+    """Files of a package in alphabetical order, without importing it."""
     found = find_spec(package)
-    if found is None or found.origin is None:
-        raise UserError(f"data=prose reads the documentation of {package}, which is not installed; use data=text")
-    return Path(found.origin).parent
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"data=prose reads {file}, which this installation lacks; use data=text") from error
+    return [] if found is None or found.origin is None else sorted(Path(found.origin).parent.glob(pattern))

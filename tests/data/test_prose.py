@@ -8,6 +8,7 @@ import re
 import pytest
 
 from robust_attn.data.prose import paragraphs, passages, plain_sentence, prose
+from robust_attn.types import UserError
 
 TOKENS = re.compile(r"\w+|[^\w\s]")
 COMMON = re.compile(r"a|an|and|are|as|at|be|by|for|from|if|in|is|it|not|of|on|or|that|the|this|to|which|with", re.I)
@@ -97,3 +98,16 @@ def test_passages_begin_with_paragraphs_and_leave_none_out():
 
 def test_more_passages_than_paragraphs_leave_some_empty():
     assert sorted(passages(["one", "two"], 3)) == ["", "one", "two"]
+
+
+def test_without_any_source_it_is_refused_and_one_alone_is_enough(monkeypatch, tmp_path):
+    from pydoc_data import topics
+
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.setattr("robust_attn.data.prose.find_spec", lambda _: None)
+    monkeypatch.setattr(topics, "topics", {})
+    with pytest.raises(UserError, match="use data=text with a file of your own"):
+        prose.__wrapped__()
+    said = "A module may say something useful. It may say it in two sentences."
+    (tmp_path / "abc.py").write_text(f'"""Title\n\n{said}\n"""\n')
+    assert prose.__wrapped__() == (said,)
