@@ -17,17 +17,18 @@ WIDTH = 100
 COLUMN = 34
 BEGINNING = """\
 robust_attn attacks the attention layers of transformers, by moving tokens and by splitting their
-mass, and certifies how far the output can go at most.
+mass, and certifies how far their output can move.
 
+python -m robust_attn experiment=quickstart                    pretrained, offline, a minute
 python -m robust_attn attack=mass_split model=bert             attack, certify, report
 python -m robust_attn task=certify model=minilm layers=[0,3]   certificates without an attack
-python -m robust_attn task=certify tolerance=0.1 model=minilm  and the radius that keeps to it
+python -m robust_attn task=certify tolerance=0.1 model=minilm  and the radius that keeps to 0.1
 python -m robust_attn attack=torchattacks attack.name=PGDL2    an attack of torchattacks by its name
 python -m robust_attn experiment=flip                          flip the decision of a classifier
 python -m robust_attn -m attack=move,mass_split tokens=16,32   a sweep
 python -m robust_attn -m ... sweep.resume=DIR                  continue an interrupted sweep
-python -m robust_attn -v ...                                   and a line for every record
-python -m robust_attn ... --cfg job                            every setting as it then is
+python -m robust_attn -v ...                                   a line for every record
+python -m robust_attn ... --cfg job                            print every setting, run nothing
 python -m robust_attn.report DIR                               one report over every run below DIR
 python -m robust_attn.report A B --compare                     two runs side by side, pair by pair
 python -m robust_attn ... fail_if='certified_radius<0.001'     exit status 4 where that holds
@@ -42,7 +43,7 @@ def help_text() -> str:
     shared = [entry for entry in settings_of(RunSettings) if entry.name not in (*GROUPS, "certificate")]
     parts = [
         BEGINNING,
-        "Settings of every run, as they are unless given\n",
+        "Settings of every run, with their defaults\n",
         *_lines(shared, "", "  "),
         f"\ncertificate: {_field('certificate').help}\n",
         *_lines(list(settings_of(CertificateSettings)), "certificate.", "  "),
