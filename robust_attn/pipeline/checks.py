@@ -11,6 +11,7 @@ import torch
 
 from robust_attn.attacks.attack import Attack, AttackResult
 from robust_attn.attacks.baseline import RandomMove
+from robust_attn.attacks.mass_split import MassSplit
 from robust_attn.attacks.output_change import OutputChange
 from robust_attn.bounds.pieces import can_split
 from robust_attn.bounds.setting import BallSetting
@@ -21,7 +22,7 @@ from robust_attn.certificates.radius import certified_radii
 from robust_attn.pipeline import parts
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, generator_for, layer_estimate
 from robust_attn.pipeline.motion import motion_parts
-from robust_attn.records.kinds import AttackRecord, CertifyRecord, TightnessRecord
+from robust_attn.records.kinds import AttackRecord, CertifyRecord, ContextRecord, TightnessRecord
 from robust_attn.records.parts import Hygiene, Observed
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.norms import head_norms
@@ -144,6 +145,37 @@ def tightness_records(
             yield TightnessRecord(**check_fields(job, sample, budget, certificate, lipschitz=estimate))
 
 
+def context_records(
+    job: LayerJob,
+    attack: MassSplit,
+    budget: Wasserstein,
+    contexts: Sequence[float],
+    options: CertificateOptions,
+    *,
+    seed: int,
+) -> Iterator[ContextRecord]:
+    """The attack in every context, beside what is promised against all splits there; constants are computed once."""
+    estimates: dict[bool, LipschitzEstimate | None] = {}
+    inputs = job.inputs.to(torch.float64)
+    for context in contexts:
+        split = bool(can_split(inputs, context).any())
+        if split not in estimates:
+            estimates[split] = None
+            if not options.deterministic:
+                estimates[split] = layer_estimate(job, inputs.masses, options, split=split)
+        generator = generator_for(seed, "attack", job.subject.layer)
+        result = replace(attack, context=context)(job.layer, job.inputs, budget, generator=generator)
+        certificates = _promised_in(context, job, budget, estimates[split])
+        base = result.observation.base
+        lightest = torch.where(base.present, base.masses, torch.inf).amin(-1)
+        for sample, certificate in enumerate(certificates):
+            yield ContextRecord(
+                **check_fields(job, sample, budget, certificate, lipschitz=estimates[split], result=result),
+                context=context,
+                lightest_mass=float(lightest[sample]),
+            )
+
+
 def either(first: Certificate, second: Certificate) -> Certificate:
     """The smaller of two certificates that both hold, with the bounds of both; not a number if one of them is not."""
     unknown = [certificate for certificate in (first, second) if math.isnan(certificate.output_change)]
@@ -178,6 +210,14 @@ def _in_context(
     inputs = job.inputs.to(torch.float64)
     if not bool(can_split(inputs, context).all()):
         return None
+    return _promised_in(context, job, budget, estimate)
+
+
+def _promised_in(
+    context: float, job: LayerJob, budget: Wasserstein, estimate: LipschitzEstimate | None
+) -> tuple[Certificate, ...]:
+    """The promises of all samples against splits in a context; of any measure too where pieces may go that far."""
+    inputs = job.inputs.to(torch.float64)
     far = budget.radius * math.sqrt(context) > FAR * float(inputs.radius.max())
     supported = budget.support is not None and far
     return certify_context(job.layer, inputs, budget, context=context, lipschitz=estimate, every_bound=supported)

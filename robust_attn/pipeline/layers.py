@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.budget import BUDGETS, Budget, TokenRadius
+from robust_attn.budget import BUDGETS, Budget, TokenRadius, Wasserstein
 from robust_attn.certificates.followed import Following
 from robust_attn.data.source import LayerInputs, Source, expect_readable, read_groups
 from robust_attn.models import AttentionModel, load_model
@@ -143,6 +143,13 @@ def budget_at(settings: Asked, layer: AttentionLayer | None = None) -> Budget:
     asked = settings.budget
     with told_as("budget"):
         return BUDGETS[asked.name](float(asked.radius), _support(asked.support, layer))
+
+
+def expect_wasserstein(budget: Budget) -> Wasserstein:
+    """The budget, in which alone parts of a token share what it has."""
+    if not isinstance(budget, Wasserstein):
+        raise UserError(f"Parts of a token share its budget in a Wasserstein budget alone, not in {budget.kind}.")
+    return budget
 
 
 def _support(value: float | str, layer: AttentionLayer | None) -> float | TokenRadius | None:

@@ -156,6 +156,16 @@ class TightnessRecord(Check):
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class ContextRecord(Check):
+    """An attack in one of several contexts, and what is promised against all splits there."""
+
+    kind: ClassVar[str] = "context"
+    context: float | None = fact("no part of a token is lighter than 1 / context", None)
+    lightest_mass: float | None = fact("the smallest mass of an atom", None)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class LayerRecord(Check):
     """One layer while a whole model is attacked: `budget` is the change that arrives there."""
 

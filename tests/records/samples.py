@@ -8,6 +8,7 @@ from robust_attn.records.kinds import (
     CaseRecord,
     CertifyRecord,
     ConstantRecord,
+    ContextRecord,
     LayerRecord,
     PredictionRecord,
     Record,
@@ -257,11 +258,15 @@ def one_of_each() -> list[Record]:
     tightness = TightnessRecord(
         **ABOUT, layer=0, budget=BUDGET, certified=certified(), verdict=Verdict.HOLDS, bounds=BOUNDS
     )
+    context = ContextRecord(
+        **ABOUT, layer=0, budget=BUDGET, certified=certified(), verdict=Verdict.HOLDS, bounds=BOUNDS, context=8192.0
+    )
     splitting = SplittingRecord(model="single_head", weights="given", layer=0, series="balance", mass=0.1, move=0.3)
     return [
         attack_record(),
         certify_record(),
         tightness,
+        context,
         layer_record(),
         constant_record(),
         search_record(),
