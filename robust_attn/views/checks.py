@@ -174,7 +174,21 @@ def _promise(checks: Sequence[Check], rows: Sequence[LayerRow], noun: str) -> st
     does = words.budget_words(checks[0].budget, radius, f"its {words.lengths_of(checks)}")
     missing = [row.layer for row in rows if row.certified is None]
     except_for = f" Nothing is promised for layer {listed(missing)}." if missing else ""
-    return f"{inputs}, any perturbation that {does}{_split(checks)} {_effect(known)}{except_for}"
+    return f"{inputs}, any perturbation that {does}{_split(checks)} {_effect(known)}{except_for}{_however_split(rows)}"
+
+
+def _however_split(rows: Sequence[LayerRow]) -> str:
+    """The promise for all splits of the attack's context, where every layer has one."""
+    changes = [row.in_context for row in rows]
+    parts = [check.in_context for row in rows for check in row.checks if isinstance(check, AttackRecord)]
+    contexts = [part.context for part in parts if part is not None and part.context is not None]
+    most = covering(changes)
+    if most is None or not contexts:
+        return ""
+    return (
+        f" However tokens are split into parts of at least 1/{min(contexts):.6g} of the whole each, no output changes "
+        f"by more than its entry in “However split”, so none by more than {at_most(most)}."
+    )
 
 
 def narrowest(checks: Sequence[Check]) -> Covers:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from robust_attn.records.kinds import BallRecord, Check, RepeatLayerRecord
+from robust_attn.records.kinds import AttackRecord, BallRecord, Check, RepeatLayerRecord
 from robust_attn.records.verdicts import badness
 from robust_attn.types import Covers, Scope, Verdict
 from robust_attn.views import table
@@ -39,9 +39,20 @@ class LayerRow:
         return covering(share_of(check.certified.output_change, check.scale.output) for check in self.checks)
 
     @property
+    def in_context(self) -> float | None:
+        """The promise against all splits that the attack's context allows, in any sample; None where it is unknown."""
+        return covering(in_context_of(check) for check in self.checks)
+
+    @property
     def verdict(self) -> Verdict:
         """That of the worst sample: a bad one comes before any other."""
         return verdict_of(self.worst)
+
+
+def in_context_of(check: Check) -> float | None:
+    """The promise against all splits that the attack's context allows, where one was asked for."""
+    part = check.in_context if isinstance(check, AttackRecord) else None
+    return None if part is None else part.output_change
 
 
 def share_of(change: float | None, norm: float | None) -> float | None:
@@ -131,11 +142,13 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
         numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
         numbers("Gain", lambda row: row.worst.observed.gain, at_least),
     )
+    beside: Fields[LayerRow] = (perhaps("However split", lambda row: row.in_context, at_most, optional=True),)
     fields: Fields[LayerRow] = (
         counts("Layer", lambda row: row.layer),
         verdicts(lambda row: row.verdict),
         numbers("Moves at most", lambda row: row.certified, at_most),
         perhaps("Of its norm", lambda row: row.share, percent_at_most, optional=True),
+        *(beside if any(row.in_context is not None for row in rows) else ()),
         *(seen if attacked else ()),
         constants("Local constant", lambda row: row.worst.lipschitz, optional=True),
         texts("Certified by", lambda row: row.widest.certified.bound, code=True, optional=True),

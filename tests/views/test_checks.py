@@ -49,6 +49,24 @@ def test_prose_and_table_and_limits_speak_of_one_class_of_perturbations(covers, 
     assert "Covers" in [column.title for column in checks_view(run_of(*both)).tables[0].columns]
 
 
+def test_the_promise_for_all_splits_of_the_context_stands_beside_that_for_the_attack():
+    """Where a sample has none there is none for its layer, and no sentence about all of them."""
+    beside = Certified(bound="context.hull", output_change=2.5141, covers=Covers.CONTEXT, context=8192.0)
+    one, other = (replace(covered(Covers.COPIES, in_context=part), sample=n) for n, part in enumerate((beside, None)))
+    view = checks_view(run_of(one))
+    assert "into parts of at least 1/8192 of the whole each" in view.statement.promises[0]
+    assert "none by more than 2.52." in view.statement.promises[0]
+    assert "However split" in [column.title for column in view.tables[0].columns]
+    assert "However" not in checks_view(run_of(one, other)).statement.promises[0]
+
+
+def test_a_promise_in_a_context_says_how_light_a_piece_may_be():
+    certified = Certified(bound="context.hull", output_change=0.3, covers=Covers.CONTEXT, context=8192.0)
+    check = attack_record(certified=certified)
+    assert "however they are split into pieces of at least 1/8192 each," in promise(check)
+    assert "lighter pieces of tokens" in check_statement([check], "text").limits
+
+
 def test_records_of_old_cover_what_their_bound_speaks_of():
     bounds = (BoundPart(name="split.hull", output_change=0.3, scope=Scope.MEASURES),)
     certified = Certified(bound="split.hull", output_change=0.3)
