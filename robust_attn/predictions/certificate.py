@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robust_attn.predictions.chance import raised, share_of_one
+from robust_attn.predictions.chance import raised, range_and_norm
 from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.memory import kept_memory
 from robust_attn.predictions.plan import SLACK, HopelessPlanError, Margins, Plan, Slack
@@ -28,7 +28,11 @@ RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-6, 1e-9
 RESERVES = (1.08, 1.5, 2.5, 2.5)
 """After each attempt: what slack gets beyond the ratio that it failed by, if it did."""
 LEAP = 1.5
-"""From a radius with a plan to the next one tried; its square from one without."""
+"""The largest step from a radius with a plan to the next one tried."""
+STEP_DOWN = 1.3
+"""The first step from a radius without a plan to the next one tried; each further one is twice as large."""
+FULL_GROWTH, GROWTH_POWER = 0.25, 5
+"""Remainders relative to the first order where plans end, most often, and the power of the radius they grow with."""
 ATTEMPTS = len(RESERVES)
 """How many plans may be put to the test; the probability of failure is shared between them."""
 LARGEST_BASIS = 4_000_000
@@ -148,13 +152,13 @@ class _Chance:
     def __init__(self, tape: Tape, probability: float, effort: Effort, seed: int | None, deterministic: bool) -> None:
         self.deterministic, self.effort, self.seed, self._tape = deterministic, effort, seed, tape
         self.probability = 0.0 if deterministic else probability
-        self._each = share_of_one(tape, probability, walks=1 + ATTEMPTS)
+        self._range, self._norm = range_and_norm(tape, probability, attempts=ATTEMPTS)
         self._generator = np.random.default_rng(seed)
 
     def draws(self, free: Tensor, *, planning: bool = False) -> Draws:
         """Fresh draws."""
         if not self.deterministic:
-            draws = GaussianDraws(self._generator, self.effort.count(self._tape), self._each)
+            draws = GaussianDraws(self._generator, self.effort.count(self._tape), self._range, self._norm)
             return draws.fewer(self.effort.planning) if planning else draws
         injected = sum(node.value.numel() for node in self._tape.nodes if node.is_curved)
         largest = max(node.value.numel() for node in self._tape.nodes)
@@ -205,20 +209,28 @@ class _Search:
     def _largest_plan(self, sketch: FirstSketch) -> Plan | None:
         """Leaps and bisection of the logarithm with plans alone."""
         effort, found = self.chance.effort, None
-        good, bad, radius = 0.0, math.inf, effort.start
+        good, bad, radius, down = 0.0, math.inf, effort.start, STEP_DOWN
         while bad > good * (1 + effort.accuracy) and 1e-12 < radius <= effort.largest:
             plan = self._plan(sketch, radius)
             if plan is not None:
                 good, found = radius, plan
+                radius = min(_farthest(plan, effort.accuracy), math.sqrt(good * bad))
             else:
                 bad = radius
-            radius = LEAP * good if bad == math.inf else bad / LEAP**2 if good == 0 else math.sqrt(good * bad)
+                radius, down = (bad / down, down**2) if found is None else (math.sqrt(good * bad), down)
         return found
 
     def _safe(self, margins: Margins) -> bool:
         clean = self.rivals.margins(self.tape.logits)
         rounding = RELATIVE_ROUNDING * float(self.tape.logits.abs().max()) + ABSOLUTE_ROUNDING
         return bool((clean - margins.total > rounding).all())
+
+
+def _farthest(plan: Plan, accuracy: float) -> float:
+    """A guess of the largest radius with a plan, from how large remainders are in this one; a little above at least."""
+    growth = sum(plan.masses.values()) / plan.radius
+    step = (FULL_GROWTH / growth) ** (1 / GROWTH_POWER) if growth > 0 else LEAP
+    return plan.radius * min(max(step, 1 + accuracy), LEAP)
 
 
 def _shares(tape: Tape, plan: Plan, margins: Margins, rivals: Rivals) -> dict[str, float]:

@@ -78,6 +78,19 @@ class Draws(ABC):
     def injected(self, order: int) -> float:
         """The same for what remainders injected (order 1), and for its products with a first order (order 2)."""
 
+    def chain_norms(self, order: int, lists: int) -> float:
+        """As `chain`, for norms: there are far fewer of them than of functionals, so each may fail more often."""
+        return self.chain(order, lists)
+
+    def injected_norms(self, order: int) -> float:
+        """As `injected`, for norms."""
+        return self.injected(order)
+
+    @final
+    def sample(self, tangents: Tensor, order: int, lists: int) -> Sample:
+        """Sampled tangents of that order with their factors."""
+        return Sample(tangents, self.chain(order, lists), self.chain_norms(order, lists))
+
     @abstractmethod
     def tangents(self, free: Tensor) -> Tensor:
         """All lists, in the directions in which the perturbation is free (a mask of the input's shape)."""
@@ -89,15 +102,19 @@ class Draws(ABC):
 
 @final
 class GaussianDraws(Draws):
-    """Gaussian tangents from a generator, `count` in each list; `probability` is that of one failure.
+    """Gaussian tangents from a generator, `count` in each list.
 
+    `probability` is that of one failure of a functional, `norms` (the same if None) that of a failure of one norm.
     NumPy's generator takes in every bit of its seed, as torch's on a CPU does not: nobody can try all seeds.
     """
 
     lists = 4
 
-    def __init__(self, generator: np.random.Generator, count: int, probability: float) -> None:
+    def __init__(
+        self, generator: np.random.Generator, count: int, probability: float, norms: float | None = None
+    ) -> None:
         self._generator, self._count, self._probability = generator, count, probability
+        self._norms = probability if norms is None else norms
         self._drawn = count
 
     def basis(self, free: Tensor) -> Tensor | None:
@@ -106,13 +123,21 @@ class GaussianDraws(Draws):
 
     def fewer(self, planning: int) -> GaussianDraws:
         """Fewer samples with the factors of all of them: for guesses, nothing is promised."""
-        thin = GaussianDraws(self._generator, self._count, self._probability)
+        thin = GaussianDraws(self._generator, self._count, self._probability, self._norms)
         thin._drawn = min(planning, self._count)
         return thin
 
     def chain(self, order: int, lists: int) -> float:
         """The squared factor over the number of samples."""
         return chain_factor(lists * self._count, order, self._probability) ** 2 / (lists * self._drawn)
+
+    def chain_norms(self, order: int, lists: int) -> float:
+        """With the probability of norms."""
+        return chain_factor(lists * self._count, order, self._norms) ** 2 / (lists * self._drawn)
+
+    def injected_norms(self, order: int) -> float:
+        """That of two lists."""
+        return self.chain_norms(order, 2)
 
     def injected(self, order: int) -> float:
         """That of two lists."""
@@ -175,15 +200,24 @@ def unit_vectors(free: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Sampled tangents of one tensor, [count, *shape], and the factor of their sums of squares."""
+    """Sampled tangents of one tensor, [count, *shape], and the factors of their sums of squares.
+
+    `factor` is that of entries and rows, `norm_factor` (the same if None) that of the norm of the whole.
+    """
 
     tangents: Tensor
     factor: float
+    norm_factor: float | None = None
 
     def thinned(self, count: int | None) -> Sample:
         """The first few samples (all, if None) in single precision with the factor scaled: for guesses."""
         kept = self.tangents[:count].float()
-        return Sample(kept, self.factor * len(self.tangents) / len(kept))
+        ratio = len(self.tangents) / len(kept)
+        return Sample(kept, self.factor * ratio, self._of_norm * ratio)
+
+    @property
+    def _of_norm(self) -> float:
+        return self.factor if self.norm_factor is None else self.norm_factor
 
     def ranges(self) -> Tensor:
         """Upper values of the size of every entry."""
@@ -200,8 +234,8 @@ class Sample:
         scale = weights.to(flat).expand(self.tangents.shape[1:]).flatten()
         if flat.shape[0] > flat.shape[1]:
             flat = flat * scale
-            return (_largest(flat.T @ flat) * self.factor).sqrt()
-        return (squared_norm(flat, scale) * self.factor).sqrt()
+            return (_largest(flat.T @ flat) * self._of_norm).sqrt()
+        return (squared_norm(flat, scale) * self._of_norm).sqrt()
 
 
 def _largest(gram: Tensor) -> Tensor:

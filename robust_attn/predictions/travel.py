@@ -109,9 +109,10 @@ class Traveller(Look):
     def samples(self, streams: Streams) -> dict[str, Sample]:
         """z, w and v: linear in what remainders injected, and in its products with one and two first orders."""
         parts = {"z": streams.z, "w": streams.w, "v": streams.v}
+        scales = [self.mass * self.plan.radius ** (2 * order) for order in range(3)]
         return {
-            name: Sample(part, self.draws.injected(order + 1) * self.mass * self.plan.radius ** (2 * order))
-            for order, (name, part) in enumerate(parts.items())
+            name: Sample(part, scale * self.draws.injected(order), scale * self.draws.injected_norms(order))
+            for order, (scale, (name, part)) in enumerate(zip(scales, parts.items(), strict=True), 1)
             if part is not None
         }
 

@@ -149,14 +149,12 @@ def paired(streams: Streams) -> tuple[Tensor, Tensor]:
 def orders(streams: Streams, draws: Draws) -> tuple[Sample, ...]:
     """Samples of the first and the second order and, with four lists, of the third and the fourth."""
     u, lists = there(streams.u), streams.lists
-    first = Sample(u, draws.chain(1, lists)) if streams.b is None else Sample(streams.b, 1.0)
+    first = draws.sample(u, 1, lists) if streams.b is None else Sample(streams.b, 1.0)
     count = len(u) // lists
-    second = Sample(_or_zeros(streams.s, u[: count * lists // 2]), draws.chain(2, lists // 2))
+    second = draws.sample(_or_zeros(streams.s, u[: count * lists // 2]), 2, lists // 2)
     if lists == 2:
         return first, second
-    higher = (
-        Sample(_or_zeros(part, u[:count]), draws.chain(order, 1)) for part, order in ((streams.t, 3), (streams.q, 4))
-    )
+    higher = (draws.sample(_or_zeros(part, u[:count]), order, 1) for part, order in ((streams.t, 3), (streams.q, 4)))
     return first, second, *higher
 
 

@@ -92,6 +92,21 @@ def test_a_basis_is_exact():
         draws.injected(2)
 
 
+def test_norms_have_factors_of_their_own():
+    draws = GaussianDraws(np.random.default_rng(0), 50, 1e-16, 1e-12)
+    sample = draws.sample(torch.randn(50, 6, generator=generator(0), dtype=torch.float64), 3, 1)
+    assert sample.factor == pytest.approx(chain_factor(50, 3, 1e-16) ** 2 / 50)
+    assert sample.norm_factor == pytest.approx(chain_factor(50, 3, 1e-12) ** 2 / 50)
+    one = torch.zeros(6, dtype=torch.float64)
+    one[2] = 1
+    ratio = float(sample.norm(one) / sample.ranges()[2])
+    assert ratio == pytest.approx(chain_factor(50, 3, 1e-12) / chain_factor(50, 3, 1e-16))
+    thin = sample.thinned(10)
+    assert thin.norm_factor == pytest.approx(5 * sample.norm_factor)
+    assert draws.injected_norms(2) < draws.injected(2)
+    assert BasisDraws(one, 6).injected_norms(1) == 1.0
+
+
 def test_unit_vectors_of_the_free_rows():
     free = torch.zeros(3, 2, dtype=torch.float64)
     free[1] = 1

@@ -6,11 +6,11 @@ import math
 import pytest
 import torch
 
-from robust_attn.predictions.certificate import Effort, Rivals, _Chance
+from robust_attn.predictions.certificate import ATTEMPTS, Effort, Rivals, _Chance
 from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.plan import SLACK, Plan
 from robust_attn.predictions.scalar_functions import Gelu, Tanh
-from robust_attn.predictions.sketch import Draws
+from robust_attn.predictions.sketch import Draws, Sample
 from robust_attn.predictions.travel import Checker, Planner, confirmed, planned
 from robust_attn.predictions.walks import FirstSketch, Streams, started, walk
 from tests.cases import generator
@@ -150,6 +150,34 @@ def test_the_checker_reads_what_the_planner_wrote_in_the_same_order():
     checker = Checker(tape, sketch, plan, draws)
     checker.travel(started(draws, free))
     assert next(checker._written, None) is None
+
+
+def test_the_failure_probability_pays_for_every_inequality(monkeypatch):
+    """Ranges, rows and norms that a certificate rests on, counted while it is made, times what each may fail by."""
+    tape, free, chance, read, sketch, influence = prepared(3, deterministic=False)
+    plan, _ = planned(tape, sketch, Plan(0.002, True), chance.draws(free, planning=True), read, influence=influence)
+    seen = {"norms": 0, "ranges": 0}
+    settled, norm = Checker._settled, Sample.norm
+
+    def counted_settled(self, guess, kind, *, promised=True):
+        seen["ranges"] += guess.numel() if promised and kind in ("z", "w", "v") else 0
+        return settled(self, guess, kind, promised=promised)
+
+    def counted_norm(self, weights):
+        seen["norms"] += 1
+        return norm(self, weights)
+
+    monkeypatch.setattr(Checker, "_settled", counted_settled)
+    monkeypatch.setattr(Sample, "norm", counted_norm)
+    checked(tape, sketch, plan, chance, read, free=free)
+    margins = tape.logits.numel() - 1
+    orders = [each for all_orders in sketch.inputs.values() for each in all_orders]
+    first = sum(part.numel() for each in orders for part in (*each.ranges, *(each.rows or ()))) + 4 * margins
+    assert min(seen.values()) > 50
+    spent = (
+        chance._range * (first + ATTEMPTS * (seen["ranges"] + 3 * margins)) + chance._norm * ATTEMPTS * seen["norms"]
+    )
+    assert spent <= chance.probability
 
 
 def derivatives_along(tape, step, count):
