@@ -31,7 +31,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 WIDTH = 4.4
 """Inches. Narrow, so that the smallest letters can still be read on a telephone."""
 SMALL = 9.0
-_FAMILIES = {"paper": PAPER, "sharp": SHARP, "local": LOCAL, "ball": LOCAL, "split": LOCAL}
+_FAMILIES = {"paper": PAPER, "sharp": SHARP, "local": LOCAL, "ball": LOCAL, "split": LOCAL, "context": LOCAL}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "robust_attn",

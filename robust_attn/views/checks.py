@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from robust_attn.records.kinds import AttackRecord, CertifyRecord, Check, of_kind
+from robust_attn.records.parts import Certified, RadiusPart
 from robust_attn.records.store import Run
 from robust_attn.records.verdicts import verdict_counts
 from robust_attn.types import Covers, Verdict
@@ -154,11 +155,17 @@ def _reach(checks: Sequence[Check]) -> str:
 
 
 def _chance(check: Check) -> float | None:
-    """That of all the record promises: its certified radius rests on the estimate of its certificate, one event."""
-    stated = check.certified.failure_probability
-    asked = check.certified_radius if isinstance(check, CertifyRecord) else None
-    of_radius = asked.failure_probability if asked else None
-    return stated if stated is None or of_radius is None else max(stated, of_radius)
+    """That of all the record promises: what stands beside its certificate rests on the same estimate, one event."""
+    stated, beside = check.certified.failure_probability, _beside(check)
+    other = None if beside is None else beside.failure_probability
+    return stated if stated is None or other is None else max(stated, other)
+
+
+def _beside(check: Check) -> RadiusPart | Certified | None:
+    """The certified radius of a certificate, or the promise of an attack for all splits of its context."""
+    if isinstance(check, CertifyRecord):
+        return check.certified_radius
+    return check.in_context if isinstance(check, AttackRecord) and layers.in_context_of(check) is not None else None
 
 
 def _promise(checks: Sequence[Check], rows: Sequence[LayerRow], noun: str) -> str:
@@ -234,11 +241,12 @@ def _effect(known: Sequence[LayerRow]) -> str:
 
 
 def _limits(checks: Sequence[Check], noun: str) -> str:
+    covered = Covers.CONTEXT if _however_split(by_layer(checks)) else narrowest(checks)
     other = {
         Covers.ATOMS: "tokens that are split into parts (within the same budget these may go much further), ",
         Covers.COPIES: "tokens that are split in other ways (within the same budget these may go much further), ",
         Covers.CONTEXT: "lighter pieces of tokens (within the same budget these may go much further), ",
-    }.get(narrowest(checks), "")
+    }.get(covered, "")
     return (
         f"Anything about {other}larger perturbations, other {noun}s than those tested, or what later layers make of "
         "the change."

@@ -124,6 +124,18 @@ def test_failure_probabilities_add_up_over_the_promises():
     assert "at most 1 in 41 million" in check_statement(checks, "text").confidence
 
 
+def test_confidence_and_limits_speak_of_the_promise_for_all_splits_too():
+    """The certificate is certain, the promise beside it is not, and both stand in the report."""
+    beside = Certified(
+        bound="context.second_order", output_change=1.0, failure_probability=1e-9, covers=Covers.CONTEXT, context=8192.0
+    )
+    alone, both = (check_statement([covered(Covers.COPIES, in_context=part)], "text") for part in (None, beside))
+    assert "No chance is involved" in alone.confidence
+    assert "1 in 1 billion" in both.confidence
+    assert "split in other ways" in alone.limits
+    assert "lighter pieces of tokens" in both.limits
+
+
 @pytest.mark.parametrize(
     ("certified", "of_radius", "said"),
     [
