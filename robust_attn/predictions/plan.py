@@ -22,7 +22,7 @@ Kind = Part | Literal["z", "w", "v"]
 """Of planned sizes: norms by part, ranges of what remainders cause alone and in products with one and two orders."""
 Slack = Mapping[Kind, float]
 SLACK: Slack = {
-    "y": 1.26, "s": 1.3, "h": 1.25, "e": 1.25, "k": 1.35, "c": 1.55, "d": 1.25, "z": 1.72, "w": 1.75, "v": 2.0
+    "y": 1.26, "s": 1.3, "h": 1.32, "e": 1.25, "k": 1.4, "c": 1.45, "d": 1.25, "z": 1.72, "w": 1.75, "v": 2.0
 }  # fmt: skip
 """How much larger planned sizes are than guessed ones: there are many ranges, and all must be confirmed."""
 

@@ -89,7 +89,11 @@ class Draws(ABC):
     @final
     def sample(self, tangents: Tensor, order: int, lists: int) -> Sample:
         """Sampled tangents of that order with their factors."""
-        return Sample(tangents, self.chain(order, lists), self.chain_norms(order, lists))
+        return Sample(tangents, self.chain(order, lists), self.chain_norms(order, lists), self.left_out(order))
+
+    def left_out(self, order: int) -> int:  # noqa: ARG002
+        """How many of the largest samples norms of that order do without."""
+        return 0
 
     @abstractmethod
     def tangents(self, free: Tensor) -> Tensor:
@@ -132,8 +136,14 @@ class GaussianDraws(Draws):
         return chain_factor(lists * self._count, order, self._probability) ** 2 / (lists * self._drawn)
 
     def chain_norms(self, order: int, lists: int) -> float:
-        """With the probability of norms."""
-        return chain_factor(lists * self._count, order, self._norms) ** 2 / (lists * self._drawn)
+        """With the probability of norms, and for every choice of the samples that are left out."""
+        count, out = lists * self._count, self.left_out(order)
+        factor = chain_factor(count - out, order, self._norms / math.comb(count, out))
+        return factor**2 / (lists * self._drawn - out)
+
+    def left_out(self, order: int) -> int:
+        """One of the fourth order, which is most often several times as large as all others."""
+        return 1 if order == 4 else 0
 
     def injected_norms(self, order: int) -> float:
         """That of two lists."""
@@ -202,18 +212,20 @@ def unit_vectors(free: Tensor) -> Tensor:
 class Sample:
     """Sampled tangents of one tensor, [count, *shape], and the factors of their sums of squares.
 
-    `factor` is that of entries and rows, `norm_factor` (the same if None) that of the norm of the whole.
+    `factor` is that of entries and rows, `norm_factor` (the same if None) that of the norm of the whole, for which
+    `left_out` of the samples, the largest ones, do not count.
     """
 
     tangents: Tensor
     factor: float
     norm_factor: float | None = None
+    left_out: int = 0
 
     def thinned(self, count: int | None) -> Sample:
         """The first few samples (all, if None) in single precision with the factor scaled: for guesses."""
         kept = self.tangents[:count].float()
         ratio = len(self.tangents) / len(kept)
-        return Sample(kept, self.factor * ratio, self._of_norm * ratio)
+        return Sample(kept, self.factor * ratio, self._of_norm * ratio, self.left_out)
 
     @property
     def _of_norm(self) -> float:
@@ -232,10 +244,17 @@ class Sample:
         """Upper value of the Euclidean norm of the whole tensor, weighted."""
         flat = self.tangents.flatten(1)
         scale = weights.to(flat).expand(self.tangents.shape[1:]).flatten()
+        flat = _without_largest(flat, scale, self.left_out) if self.left_out else flat
         if flat.shape[0] > flat.shape[1]:
             flat = flat * scale
             return (_largest(flat.T @ flat) * self._of_norm).sqrt()
         return (squared_norm(flat, scale) * self._of_norm).sqrt()
+
+
+def _without_largest(flat: Tensor, scale: Tensor, count: int) -> Tensor:
+    """Without so many rows, those of the largest weighted norms; all of them where one is not finite."""
+    sizes = (flat * scale).square().sum(1)
+    return flat[sizes.argsort()[: len(flat) - count]] if bool(sizes.isfinite().all()) else flat
 
 
 def _largest(gram: Tensor) -> Tensor:

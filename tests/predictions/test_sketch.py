@@ -107,6 +107,30 @@ def test_norms_have_factors_of_their_own():
     assert BasisDraws(one, 6).injected_norms(1) == 1.0
 
 
+def test_the_largest_sample_of_the_fourth_order_is_left_out():
+    draws = GaussianDraws(np.random.default_rng(0), 40, 1e-6)
+    tangents = torch.randn(40, 90, generator=generator(1), dtype=torch.float64)
+    tangents[7] *= 50
+    weights = torch.rand(90, generator=generator(2), dtype=torch.float64)
+    rest = torch.cat([tangents[:7], tangents[8:]]) * weights
+    kappa = chain_factor(39, 4, 1e-6 / 40) / math.sqrt(39)
+    found = draws.sample(tangents, 4, 1).norm(weights)
+    torch.testing.assert_close(found, kappa * torch.linalg.matrix_norm(rest, ord=2))
+    assert float(draws.sample(tangents, 3, 1).norm(weights)) > float(found)
+    for entry in (torch.nan, torch.inf):
+        tangents[7, 3] = entry
+        assert bool(draws.sample(tangents, 4, 1).norm(weights).isnan())
+
+
+def test_without_the_largest_failures_are_no_more_frequent():
+    """Products of four normal numbers, the worst case, 20 000 times with a probability of 2 %."""
+    values = torch.randn(4, 20_000, 32, generator=generator(9), dtype=torch.float64).prod(0)
+    squares = values.square()
+    kept = squares.sum(1) - squares.amax(1)
+    upper = chain_factor(31, 4, 0.02 / 32) ** 2 * kept / 31
+    assert float((upper < 1).double().mean()) <= 1.3 * 0.02
+
+
 def test_unit_vectors_of_the_free_rows():
     free = torch.zeros(3, 2, dtype=torch.float64)
     free[1] = 1
