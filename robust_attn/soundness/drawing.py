@@ -141,7 +141,7 @@ def _certified(draw: random.Random, case: Case) -> Case:
 
 def _any_measure(draw: random.Random, case: Case) -> Case:
     """`certify_measures`, which without a support has to refuse."""
-    attacks = ["sliver"] * 4 + ["mass_split", "some_tokens", "move"]
+    attacks = ["sliver"] * 3 + ["best_split", "mass_split", "some_tokens", "move"]
     if case.mask == "none" and not case.rotary and case.added not in POSITIONED:
         attacks.append("duplicate")
     return replace(case, function="certify_measures", attack=draw.choice(attacks), samples=(0, 1))

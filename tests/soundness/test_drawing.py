@@ -17,7 +17,7 @@ KINDS = {
     "budget": {"wasserstein", "frobenius", "per_token"},
     "support": {"none", "tokens", "number"},
     "scale": {"usual", "negative", "zero"},
-    "attack": {"move", "mass_split", "some_tokens", "sliver", "duplicate", "linear", "random", "PGDL2"},
+    "attack": {"move", "mass_split", "best_split", "some_tokens", "sliver", "duplicate", "linear", "random", "PGDL2"},
 }
 
 
