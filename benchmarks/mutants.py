@@ -258,15 +258,34 @@ MUTANTS = (
         ("unknown_weights", "unknown = ~(error <= KNOWN_LOGITS)", "unknown = error.isnan()", UNKNOWN_WEIGHTS),
     ),
     *_altered(
+        "spectral/run_upper.py",
+        "spectral/test_run_upper.py",
+        ("density", "math.pi / (2 * dimension)", "2 * math.pi / dimension", "the_smallest_start_by_hand"),
+        ("limit", "limit = 1 / Decimal(smallest) ** 2", "limit = 1 / Decimal(smallest)", "one_step_by_hand"),
+        ("recurrence", "(value * left - alpha * right) / beta", "(value * left) / beta", "one_step_by_hand"),
+        (
+            "exhausted",
+            "if min(alpha, beta) <= Decimal(EXHAUSTED) * largest:",
+            "if min(alpha, beta) == 0:",
+            "where_the_space_is_exhausted_or_numbers_are_none_nothing_is_promised",
+        ),
+        (
+            "before",
+            "(value * right - before * left) / alpha",
+            "(value * right) / alpha",
+            "the_largest_value_is_never_excluded_by_a_start_with_its_component",
+        ),
+    ),
+    *_altered(
         "spectral/lanczos.py",
         "spectral/test_lanczos.py",
         ("exponent", "/ (2 * steps - 1)", "/ (2 * steps)", "upper_factor_by_hand"),
         ("constant", "KW_CONSTANT = 1.648", "KW_CONSTANT = 1.0", "upper_factor_by_hand"),
         (
-            "checkpoints",
-            "else len(checkpoints(steps)))",
-            "else 1)",
-            "a_run_that_chose_when_to_stop_pays_for_every_checkpoint",
+            "samples",
+            "failure_probability / max(1, math.prod(operator.domain[:-2]))",
+            "failure_probability",
+            "samples_share_the_probability",
         ),
         (
             "fresh",

@@ -8,11 +8,11 @@ operator of dimension N, P(xi < (1 - e) lambda_1) <= 1.648 sqrt(N) exp(-sqrt(e) 
 choose a map whose first direction is orthogonal to it: so a start comes from fresh entropy unless a seed is given, a
 seed has 63 bits (a published one, or one of few, could be avoided), and a result carries the seed that was drawn.
 
-**Stopping early.** That statement is about a k fixed before the start is drawn; a k chosen by looking at the residual
-depends on the start, and runs that stop soon are just those that may have missed sigma_1. So the run may stop only at
-the `checkpoints` of a schedule declared in advance, m of them, and each gets the m-th part of the failure probability:
-outside an event of the stated probability the inequality holds at all checkpoints at once, hence at the one where the
-run stopped, however it was chosen. The same union covers the samples of a batch.
+What the run has seen of the spectrum gives a far smaller one (`run_upper.py`).
+
+**Stopping early.** Runs that stop soon are just those that may have missed sigma_1. But both upper values fail in one
+and the same event, whatever the k: that the start is nearly orthogonal to the singular vector. So they hold at all
+steps at once, hence at the one where the run stopped, however it was chosen. A union covers the samples of a batch.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from robust_attn.attention.operator import Jacobian
 from robust_attn.attention.places import standard_normal
+from robust_attn.spectral.run_upper import run_excludes, run_upper, smallest_start
 from robust_attn.types import as_html
 
 KW_CONSTANT = 1.648
@@ -36,6 +37,9 @@ BREAKDOWN_ULPS = 500
 """A norm below this many units of rounding, relative to the largest value so far, is noise: the space is exhausted."""
 CHECK_EVERY = 2
 CONVERGED = 1e-6
+CLOSE = 0.01
+"""A run may end where every upper value exceeds the lower one by no more than this part, or than all its steps would
+have promised whatever they had seen."""
 SECOND_PASS = 0.5
 ROUNDING_MARGIN = 1e-10
 """Relative margin on upper values for rounding in the recurrence, which full reorthogonalisation keeps near 1e-14."""
@@ -88,6 +92,20 @@ class Bidiagonal:
         refined = first**2 / (2 * torch.where(gap > 0, gap, torch.ones_like(gap)))
         return torch.where(gap > 0, torch.minimum(first, refined), first)
 
+    def runs(self, lower: Float[Tensor, "*batch"]) -> list[tuple[list[float], list[float], float]]:
+        """Alphas, betas and largest value of every sample, in order."""
+        steps = self.alphas.shape[-1]
+        alphas, betas = (field.reshape(-1, steps).tolist() for field in (self.alphas, self.betas))
+        return list(zip(alphas, betas, lower.reshape(-1).tolist(), strict=True))
+
+    def shown(
+        self, upper: Float[Tensor, "*batch"], lower: Float[Tensor, "*batch"], smallest: float
+    ) -> Bool[Tensor, "*batch"]:
+        """Whether the run shows that the largest value is below `upper`; never in single precision."""
+        runs = zip(self.runs(lower), upper.reshape(-1).tolist(), strict=True)
+        found = [upper.dtype == torch.float64 and run_excludes(*run, value, smallest) for run, value in runs]
+        return torch.tensor(found, device=upper.device).reshape(upper.shape)
+
     def _residuals(self, left: Tensor, values: Tensor) -> Float[Tensor, "*batch steps"]:
         largest = values[..., :1].clamp_min(torch.finfo(values.dtype).tiny)
         return (self.betas[..., -1:] * left[..., -1, :]).abs() / largest
@@ -132,7 +150,7 @@ def _told(values: Float[Tensor, "*batch"]) -> str:
 
 
 def checkpoints(steps: int) -> tuple[int, ...]:
-    """The steps at which a run of at most `steps` may stop: known before anything is drawn."""
+    """The steps at which a run of at most `steps` is asked whether it may stop."""
     return (*range(CHECK_EVERY, steps, CHECK_EVERY), steps)
 
 
@@ -186,34 +204,59 @@ def largest_singular_value(
     steps: int = 64,
     failure_probability: float = 1e-9,
     tolerance: float | None = None,
+    below: Float[Tensor, "*batch"] | None = None,
 ) -> LipschitzEstimate:
     """Lower and upper values of the largest singular value, and its right singular vector, for every sample.
 
     The stated probability covers all samples of the batch together; for a certificate the start must be drawn after the
-    map was fixed, from entropy that nobody knew (`start_generator(fresh_seed())`). With a `tolerance` the run ends at
-    the first checkpoint where every sample's relative `error` is at most that; the upper value is then the one of the
-    steps actually done, paid for by a union over the checkpoints (see the top of this module): fewer steps, a larger
-    factor.
+    map was fixed, from entropy that nobody knew (`start_generator(fresh_seed())`). The run ends at the first checkpoint
+    where every sample has converged and its upper value is close to the lower one (CLOSE), or with a `tolerance` where
+    its relative `error` is at most that; or where its upper value is known to be at most its `below`. The upper value
+    is always that of the steps done: looking on the way takes nothing (see the top of this module).
     Where `steps` reaches the dimension the matrix itself is decomposed, and nothing is left to chance.
     """
     if steps >= operator.domain[-2:].numel():
         return _decomposed(operator)
-    start = _normal(operator, generator)
-    stop = None if tolerance is None else lambda partial: bool((partial.error() <= tolerance).all())
-    pair = bidiagonalize(operator, start, steps, stop)
-    done = pair.alphas.shape[-1]
+    chance = failure_probability / max(1, math.prod(operator.domain[:-2]))
+    size = operator.domain[-2:].numel()
+    part = min(CLOSE, upper_factor(size, steps, chance) - 1)
+
+    def enough(partial: Bidiagonal) -> bool:
+        lower, error = finite_svd(partial.matrix())[1][..., 0], partial.error()
+        if tolerance is None:
+            done = (error <= CONVERGED) & partial.shown((1 + part) * lower, lower, smallest_start(size, chance))
+        else:
+            done = error <= tolerance
+        if below is not None and not bool(done.all()):
+            done = done | partial.shown(below / (1 + ROUNDING_MARGIN), lower, smallest_start(size, chance))
+        return bool(done.all())
+
+    pair = bidiagonalize(operator, _normal(operator, generator), steps, enough)
     _, values, right = finite_svd(pair.matrix())
-    events = max(1, math.prod(operator.domain[:-2])) * (1 if tolerance is None else len(checkpoints(steps)))
-    factor = upper_factor(operator.domain[-2:].numel(), done, failure_probability / events)
     return LipschitzEstimate(
         lower=values[..., 0],
-        upper=_raised(values[..., 0], factor),
+        upper=_upper(pair, values[..., 0], size, chance),
         failure_probability=failure_probability,
-        steps=done,
+        steps=pair.alphas.shape[-1],
         residual=pair.residuals()[..., 0],
         error=pair.error(),
         direction=(right[..., :1, :] @ pair.right).reshape(operator.domain),
     )
+
+
+def _upper(
+    pair: Bidiagonal, lower: Float[Tensor, "*batch"], dimension: int, failure_probability: float
+) -> Float[Tensor, "*batch"]:
+    """The smaller of what the number of steps promises and what the run has seen; of single precision only the first.
+
+    Rounding there takes away more of a start than the probability leaves.
+    """
+    promised = _raised(lower, upper_factor(dimension, pair.alphas.shape[-1], failure_probability))
+    if lower.dtype != torch.float64:
+        return promised
+    smallest = smallest_start(dimension, failure_probability)
+    seen = [run_upper(*run, smallest) for run in pair.runs(lower)]
+    return torch.minimum(promised, _raised(lower.new_tensor(seen).reshape(lower.shape), 1.0))
 
 
 def _normal(operator: Jacobian, generator: Draws) -> Float[Tensor, "*batch n d"]:

@@ -160,30 +160,35 @@ def _at(layer: AttentionLayer, measure: TokenMeasure, weights: Tensor | None) ->
 
 
 def _largest(at: _At, others: Sequence[Jacobian], seed: int | None, run: Iteration) -> LipschitzEstimate:
-    """The largest of the derivative's norm and those of the other maps, each with its part of the probability."""
+    """The largest of the derivative's norm and those of the other maps, each with its part of the probability.
+
+    Of another map no more is asked than that it is smaller, where it is.
+    """
     seed = fresh_seed() if seed is None else seed
     generator, operators = start_generator(seed), (ScaledJacobian(at.jacobian, at.weights), *others)
-    each = [
-        largest_singular_value(
+    each: list[LipschitzEstimate] = []
+    for operator in operators:
+        found = largest_singular_value(
             operator,
             generator=generator,
             steps=run.steps,
             failure_probability=run.failure_probability / len(operators),
             tolerance=run.tolerance,
+            below=each[0].lower if each else None,
         )
-        for operator in operators
-    ]
+        each.append(found)
     steps = max(estimate.steps for estimate in each)
     known = within_range(at.jacobian.layer, at.jacobian.measure)
     off = torch.where(known, derivative_error(at.jacobian, at.weights, steps=steps), torch.inf)
+    counts = [(estimate, ~(estimate.upper <= each[0].lower)) for estimate in each]
     return replace(
         each[0],
         lower=(_maximum([estimate.lower for estimate in each]) - off).clamp_min(0.0),
         upper=_maximum([estimate.upper for estimate in each]) + off,
         failure_probability=sum(estimate.failure_probability for estimate in each),
         steps=steps,
-        residual=_maximum([estimate.residual for estimate in each]),
-        error=_maximum([estimate.error for estimate in each]),
+        residual=_maximum([torch.where(matters, estimate.residual, 0.0) for estimate, matters in counts]),
+        error=_maximum([torch.where(matters, estimate.error, 0.0) for estimate, matters in counts]),
         seed=seed,
         rounding=off,
     )

@@ -5,10 +5,12 @@ import torch
 
 from robust_attn.spectral.lanczos import (
     CHECK_EVERY,
+    CLOSE,
     Bidiagonal,
     bidiagonalize,
     checkpoints,
     largest_singular_value,
+    start_generator,
     upper_factor,
 )
 from tests.cases import CASES, generator, random_layer, random_measure
@@ -104,7 +106,7 @@ def test_the_smaller_side_may_be_full_before_the_steps_are_done(rows, columns):
     assert torch.allclose(found, torch.linalg.svdvals(matrix), rtol=1e-12)
 
 
-def test_checkpoints_are_known_in_advance_and_end_with_the_last_step():
+def test_checkpoints_end_with_the_last_step():
     assert checkpoints(7) == (2, 4, 6, 7)
     assert checkpoints(4) == (2, 4)
     assert checkpoints(1) == (1,)
@@ -119,14 +121,42 @@ def test_a_tolerance_ends_the_run_at_a_checkpoint():
     assert estimate.converged
 
 
-def test_a_run_that_chose_when_to_stop_pays_for_every_checkpoint():
-    """64 steps have 32 checkpoints: the factor is that of the steps done with a 32nd of the probability."""
+def test_a_run_that_chose_when_to_stop_promises_what_its_steps_do():
+    """Looking on the way takes nothing: the upper value is not above that of as many steps fixed in advance."""
     spectrum = 1 - torch.arange(300).double() / 300
     estimate = largest_singular_value(Matrix(torch.diag(spectrum)), generator=generator(0), tolerance=3e-3)
     assert CHECK_EVERY < estimate.steps < 64
-    paid = upper_factor(300, estimate.steps, 1e-9 / 32)
-    assert float(estimate.upper / estimate.lower) == pytest.approx(paid, rel=1e-8)
-    assert paid > upper_factor(300, estimate.steps, 1e-9)
+    fixed = largest_singular_value(Matrix(torch.diag(spectrum)), generator=generator(0), steps=estimate.steps)
+    assert torch.equal(estimate.upper, fixed.upper)
+    assert 1.0 <= float(estimate.upper) <= float(estimate.lower) * upper_factor(300, estimate.steps, 1e-9)
+
+
+def test_a_run_ends_where_both_sides_are_close():
+    """diag(2, 1 - i/300...): one value stands apart, so far fewer than 64 steps show that there is none above it."""
+    operator = Matrix(torch.diag(torch.cat([torch.tensor([2.0]), 1 - torch.arange(299) / 300]).double()))
+    estimate = largest_singular_value(operator, generator=generator(0))
+    assert estimate.steps < 24
+    assert 2.0 <= float(estimate.upper) <= (1 + CLOSE) * float(estimate.lower)
+
+
+def test_samples_share_the_probability():
+    """Three samples: the first has the upper value that it would have alone with a third of the probability."""
+    matrix = torch.diag(1 - torch.arange(300).double() / 300)
+    three = largest_singular_value(Matrix(matrix.expand(3, 300, 300)), generator=start_generator(0), steps=12)
+    alone, lucky = (
+        largest_singular_value(Matrix(matrix), generator=start_generator(0), steps=12, failure_probability=chance)
+        for chance in (1e-9 / 3, 1e-9)
+    )
+    assert float(three.upper[0]) == pytest.approx(float(alone.upper), rel=1e-9)
+    assert float(alone.upper) > 1.001 * float(lucky.upper)
+
+
+def test_a_run_ends_where_it_is_known_to_be_below():
+    operator = Matrix(torch.diag(1 - torch.arange(300).double() / 300))
+    alone = largest_singular_value(operator, generator=generator(0))
+    below = largest_singular_value(operator, generator=generator(0), below=torch.tensor(5.0).double())
+    assert below.steps < alone.steps
+    assert 1.0 <= float(below.upper) <= 5.0
 
 
 def test_a_tolerance_never_reached_says_so():

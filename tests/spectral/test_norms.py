@@ -18,8 +18,27 @@ def test_gram_iteration_is_an_upper_value_and_nearly_tight(seed, rank, log_scale
     assert exact <= upper <= exact * 6 ** (1 / 128) * (1 + 1e-9)
 
 
-def test_gram_iteration_of_zero_is_zero():
-    assert float(covariance_norm_upper(torch.zeros(3, 3).double())) == 0.0
+@pytest.mark.parametrize("size", [3, 20])
+def test_gram_iteration_of_zero_is_zero(size):
+    assert float(covariance_norm_upper(torch.zeros(size, size).double())) == 0.0
+    assert float(norm_upper(torch.zeros(size, size).double())) == 0.0
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(16, 16), (20, 90), (90, 20)])
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e140])
+def test_norms_of_large_matrices_are_those_of_lapack_and_not_below(rows, columns, scale):
+    """Also where squares of the entries are no numbers; one that is not finite leaves the others of a batch alone."""
+    matrices = scale * torch.randn(3, rows, columns, generator=generator(0), dtype=torch.float64)
+    exact = torch.linalg.svdvals(matrices)[..., 0]
+    found = norm_upper(matrices)
+    assert (found >= exact * (1 + 1e-12)).all()
+    assert (found <= exact * (1 + 1e-9)).all()
+    if scale == 1.0:
+        gram = matrices.mT @ matrices
+        assert torch.allclose(covariance_norm_upper(gram), exact**2, rtol=1e-9)
+        assert (covariance_norm_upper(gram) >= exact**2).all()
+    matrices[1, 0, 0] = torch.nan
+    assert torch.isnan(norm_upper(matrices)).tolist() == [False, True, False]
 
 
 @given(seed=st.integers(0, 50))
