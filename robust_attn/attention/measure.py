@@ -98,6 +98,21 @@ class TokenMeasure:
         """Whether every atom of every sample has the same mass."""
         return bool((self.masses == self.masses[..., :1]).all())
 
+    def merged(self) -> tuple[TokenMeasure, int]:
+        """The measure of which this is `split(copies)`, every sample alike, and the largest such number of copies."""
+        for copies in range(self.length, 1, -1):
+            if self.length % copies == 0 and self._written_as(copies):
+                return TokenMeasure(
+                    self.points[..., ::copies, :], self.masses[..., ::copies] * copies, self.positions[..., ::copies]
+                ), copies
+        return self, 1
+
+    def _written_as(self, copies: int) -> bool:
+        """Whether adjacent atoms are, so many at a time, the same atom."""
+        fields = (self.masses[..., None], self.positions[..., None], self.points)
+        groups = (field.unflatten(-2, (-1, copies)) for field in fields)
+        return all(bool((group == group[..., :1, :]).all()) for group in groups)
+
     def split(self, copies: int) -> TokenMeasure:
         """Each token as `copies` adjacent atoms of equal mass at its own place and position: the same measure."""
         if copies < 1:

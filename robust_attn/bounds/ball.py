@@ -68,10 +68,16 @@ def ball_norms(
     blocks: list[list[_Terms]] = [[] for _ in balls]
     bent = Bent.of(layer, measure, unit=unit) if layer.normed else None
     for rows in row_blocks(layer, measure, bent=bent, unit=unit):
+        centre = None
         for ball, found in zip(balls, blocks, strict=True):
             keys = ball if layer.sinks is None else ball.with_sink
             bend = None if bent is None else bent.on(ball.reach, rows.rows, sink=layer.sinks is not None)
-            found.append(_first_keys(_terms(norms, keys, layer.even_slopes, rows, bend), measure.length))
+            own = norms if bend is None else bend.norms(norms)
+            if centre is None or bend is not None:  # the same for every ball, but for norms that depend on it
+                centre = _centre(own, keys, layer.even_slopes, rows)
+            found.append(
+                _first_keys(_terms(own, keys, layer.even_slopes, rows, bend=bend, centre=centre), measure.length)
+            )
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
 
 
@@ -129,17 +135,24 @@ def _largest_column(matrix: Float[Tensor, "*batch n m"]) -> Float[Tensor, "*batc
     return matrix.norm(dim=-2).amax(-1)
 
 
-def _terms(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock, bend: Bend | None) -> _Terms:
+def _centre(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock) -> Slopes:
+    """The derivative at the tokens themselves."""
+    at = inflated(norms, ball.centre, data)
+    slopes = slopes_on(norms, even_slopes, at, key_form(norms, ball.centre, data, at, at.variance))
+    return replace(slopes, queries=torch.minimum(slopes.queries, data.query_block))
+
+
+def _terms(
+    norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock, *, bend: Bend | None, centre: Slopes
+) -> _Terms:
     """One block of rows: bounds of the derivative, of the second derivative and of the hull."""
-    norms = norms if bend is None else bend.norms(norms)
-    at, centre = inflated(norms, ball, data, bend), inflated(norms, ball.centre, data)
+    at = inflated(norms, ball, data, bend)
     keys = key_form(norms, ball, data, at, at.variance)
     thirds = key_form(norms, ball, data, at, third_keys(at, ball.inverse[..., None, None, :]))
     cross_rows, cross_matrix = cross_terms(norms, ball, at, keys)
     slopes = slopes_on(norms, even_slopes, at, keys)
-    centre_slopes = slopes_on(norms, even_slopes, centre, key_form(norms, ball.centre, data, centre, centre.variance))
     return _Terms(
-        centre=replace(centre_slopes, queries=torch.minimum(centre_slopes.queries, data.query_block)),
+        centre=centre,
         slopes=slopes,
         pair_matrix=moving_values(norms, at, keys) + thirds + _bent_pairs(at, bend),
         own_rows=(third_own(at) + (0.0 if bend is None else bend.own * at.value_deviation)).sum(-2),

@@ -65,9 +65,55 @@ def row_blocks(
 ) -> Iterator[RowBlock]:
     """Blocks of rows, small enough that (rows, atoms, head width) differences fit into PAIR_ELEMENTS numbers.
 
-    A normalised layer has to come with what bends it.
+    A normalised layer has to come with what bends it. Copies of a token attend alike and are attended to alike: what is
+    known of the token is written down as often as there are copies.
     """
-    parts, error = project(layer, measure), rounding_at(layer, measure, unit=unit)
+    if bent is None:
+        tokens, copies = measure.merged()
+        error = rounding_at(layer, measure, unit=unit)
+        for block in _token_rows(layer, tokens, error, None):
+            yield block if copies == 1 else _copied(block, copies, layer.sinks is not None)
+    else:
+        yield from _token_rows(layer, measure, rounding_at(layer, measure, unit=unit), bent)
+
+
+def _copied(block: RowBlock, copies: int, sink: bool) -> RowBlock:
+    """A block of rows of tokens as that of their copies: each draws its part of what the token draws."""
+
+    def keys(field: Tensor, axis: int = -1) -> Tensor:
+        atoms = field.shape[axis] - int(sink)
+        last = field.narrow(axis, atoms, int(sink))
+        return torch.cat((field.narrow(axis, 0, atoms).repeat_interleave(copies, dim=axis), last), dim=axis)
+
+    def both(field: Tensor) -> Tensor:
+        return keys(field.repeat_interleave(copies, dim=-2))
+
+    part = torch.full_like(block.log_p[..., :1, :], math.log(copies))
+    if sink:
+        part[..., -1] = 0.0
+    gram = block.key_gram
+    if gram is not None:
+        gram = gram.repeat_interleave(copies, dim=-4)
+        gram = gram if gram.shape[-3] == 1 else keys(gram, -3)
+    return RowBlock(
+        rows=slice(copies * block.rows.start, copies * block.rows.stop),
+        log_p=both(block.log_p - part),
+        logit_error=block.logit_error,
+        seen=both(block.seen),
+        value_distance=both(block.value_distance),
+        value_deviation=block.value_deviation.repeat_interleave(copies, dim=-1),
+        slope_distance=both(block.slope_distance),
+        slope_deviation=block.slope_deviation.repeat_interleave(copies, dim=-1),
+        query_block=block.query_block.repeat_interleave(copies, dim=-1),
+        key_slope=both(block.key_slope),
+        key_gram=gram,
+        key_error=block.key_error,
+    )
+
+
+def _token_rows(layer: AttentionLayer, measure: TokenMeasure, error: Rounding, bent: Bent | None) -> Iterator[RowBlock]:
+    """The blocks of a measure whose atoms are looked at one by one; `error` is what rounding may have done."""
+    parts = project(layer, measure)
     output_factor = torch.linalg.qr(layer.output, mode="r").R
     query_factor = torch.linalg.qr(layer.query.transpose(-1, -2), mode="r").R * layer.scale
     values = _with_sink(layer, parts.v) @ output_factor.transpose(-1, -2)
@@ -137,13 +183,15 @@ class Spread:
 def spread(p: Float[Tensor, "*batch rows n"], points: Float[Tensor, "*batch _ n k"], error: Tensor) -> Spread:
     """The spread of points each known up to `error`, which has one entry for every entry of the batch.
 
-    A mean of points errs as much as they do, a deviation no more; products of n terms add n units of the trace.
+    A mean of points errs as much as they do, a deviation no more; products of n terms, or of k where there are fewer
+    atoms than coordinates, add as many units of the trace.
     """
     mean = (p[..., None] * points).sum(-2, keepdim=True)
     difference = points - mean
     weighted = difference * p.sqrt()[..., None]
-    trace = UNIT * (p.shape[-1] + 10) * weighted.square().sum((-2, -1))
-    deviation = (covariance_norm_upper(weighted.transpose(-1, -2) @ weighted) + trace).sqrt()
+    trace = UNIT * (max(p.shape[-1], points.shape[-1]) + 10) * weighted.square().sum((-2, -1))
+    gram = weighted @ weighted.mT if weighted.shape[-2] < weighted.shape[-1] else weighted.mT @ weighted
+    deviation = (covariance_norm_upper(gram) + trace).sqrt()
     return Spread(difference.norm(dim=-1) + 2 * error[..., None, None], deviation + error[..., None], weighted)
 
 

@@ -24,6 +24,24 @@ def test_split_keeps_the_measure_and_shares_positions():
     assert torch.equal(measure.points[0], measure.points[1])
 
 
+def test_a_split_measure_knows_its_tokens():
+    measure = TokenMeasure.weighted(points(2, 3), torch.tensor([0.2, 0.8]).double())
+    tokens, copies = measure.split(3).merged()
+    assert copies == 3
+    assert torch.equal(tokens.points, measure.points)
+    assert torch.allclose(tokens.masses, measure.masses, rtol=1e-15)
+    assert torch.equal(tokens.positions, measure.positions)
+    assert measure.merged()[1] == 1
+
+
+@pytest.mark.parametrize("field", ["points", "masses", "positions"])
+def test_atoms_that_differ_in_anything_are_no_copies(field):
+    measure = TokenMeasure.uniform(points(2, 3)).split(2)
+    parts = {name: getattr(measure, name).clone() for name in ("points", "masses", "positions")}
+    parts[field][0] += 1
+    assert TokenMeasure(**parts).merged()[1] == 1
+
+
 NO_MASSES = ([-0.5, 1.5], [0.0, 0.0], [float("nan"), 1.0], [float("nan")] * 2, [float("inf"), 0.0])
 
 

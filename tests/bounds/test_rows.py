@@ -1,9 +1,12 @@
+from dataclasses import fields
+
 import pytest
 import torch
 
 from robust_attn.attention.jacobian import project
+from robust_attn.attention.rounding import rounding_at
 from robust_attn.bounds import rows as module
-from robust_attn.bounds.rows import row_blocks
+from robust_attn.bounds.rows import RowBlock, _token_rows, row_blocks
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 
@@ -58,3 +61,16 @@ def test_blocks_cover_all_rows(monkeypatch):
 def _logits(layer, measure, points):
     parts = project(layer, measure.with_points(points[None]))
     return (layer.scale * parts.q @ parts.k.transpose(-1, -2))[0]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.masses != "copies"], ids=str)
+@pytest.mark.parametrize("copies", [2, 3])
+def test_rows_of_copies_are_those_of_their_tokens(case, copies):
+    """What is found of the tokens and written down for each copy is what looking at every copy finds."""
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1), length=4).split(copies)
+    (found,) = row_blocks(layer, measure)
+    (direct,) = _token_rows(layer, measure, rounding_at(layer, measure), None)
+    assert found.rows == direct.rows
+    for name in (field.name for field in fields(RowBlock) if field.name != "rows"):
+        one, other = getattr(found, name), getattr(direct, name)
+        assert torch.allclose(one.double(), other.double(), rtol=1e-7, atol=1e-12), name
