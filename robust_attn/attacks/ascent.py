@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from robust_attn.attacks.quasi_newton import Memory, dot, wide
+from robust_attn.attention.difference import Difference
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
@@ -145,6 +146,29 @@ def output_change(layer: AttentionLayer, base: TokenMeasure, budget: Budget) -> 
         return budget.norm(change, base), jacobian.vjp(budget.norm_gradient(change, base))
 
     return objective
+
+
+def rough_change(difference: Difference, base: TokenMeasure, budget: Budget) -> Objective:
+    """The same to six digits, in single precision: for displacements of `base`, the measure of the difference or that
+    repeated."""
+    single = TokenMeasure(base.points.float(), base.masses.float(), base.positions)
+
+    def objective(displacement: Tensor) -> tuple[Tensor, Tensor]:
+        there = difference.moved(displacement)
+        value, cotangent = budget.norm(there.value, single), budget.norm_gradient(there.value, single)
+        return value.to(displacement.dtype), there.vjp(cotangent).to(displacement.dtype)
+
+    return objective
+
+
+def measured(found: Ascent, starts: Float[Tensor, "starts *batch n d"], values: Callable[[Tensor], Tensor]) -> Ascent:
+    """A rough ascent with exact values: sample by sample what it found, or a start where that is better after all."""
+    places = torch.cat((found.displacement[None], starts))
+    reached = values(places)
+    reached = torch.where(torch.isnan(reached), -torch.inf, reached)
+    value, choice = reached.max(0)
+    history = [torch.minimum(rough, value) for rough in found.history[:-1]]
+    return Ascent(_chosen(places, choice[None])[0], value, (*history, value))
 
 
 def repeated(measure: TokenMeasure, count: int) -> TokenMeasure:

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from robust_attn.attacks.copies import units
-from robust_attn.attacks.starts import spent, strongest
+from robust_attn.attacks.starts import Change, spent, strongest
 from robust_attn.attention.jacobian import LayerJacobian, pull_keys
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
@@ -47,7 +47,7 @@ class Division:
 
 
 def divided_starts(
-    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator
+    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator, change: Change
 ) -> Float[Tensor, "starts *batch n d"]:
     """The starts of every sample on the edge of the budget, each or its opposite as is better; none for one head."""
     if layer.heads < 2 or measure.length < 2:
@@ -59,7 +59,7 @@ def divided_starts(
     fields = [field for division in divisions for field in _fields(at, division, received, keys)]
     roots = budget.weights(measure).sqrt()[..., None]
     pairs = (spent(budget, measure, roots * torch.stack(pair)) for pair in fields)
-    return torch.cat([strongest(layer, measure, budget, pair, 1) for pair in pairs])
+    return torch.cat([strongest(measure, budget, pair, 1, change) for pair in pairs])
 
 
 def _divisions(layer: AttentionLayer, generator: torch.Generator) -> list[Division]:

@@ -10,7 +10,7 @@ import torch
 
 from robust_attn.attacks.attack import Attack
 from robust_attn.attacks.settings import LinearSettings, MoveSettings
-from robust_attn.attacks.starts import singular_directions, spent, strongest
+from robust_attn.attacks.starts import exact_change, singular_directions, spent, strongest
 from robust_attn.attacks.target import Proposal, Starts, Target, best_of
 from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.budget import Budget
@@ -26,7 +26,7 @@ class Linear(LinearSettings, Attack):
         layer, measure = target.layer_for(self.name), target.measure
         operator = ScaledJacobian(layer.linearize(measure), budget.weights(measure))
         starts = spent(budget, measure, singular_directions(operator, 1, generator))
-        best = strongest(layer, measure, budget, starts, 1)
+        best = strongest(measure, budget, starts, 1, exact_change(layer, measure))
         return best_of(target.proposals(Starts(measure, budget, best), steps=0))
 
 

@@ -10,19 +10,30 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from robust_attn.attacks.ascent import Ascent, Objective, ascend_all, output_change
-from robust_attn.attacks.copies import Split, antisymmetric_starts, cut, equal_parts, query_blocks
+from robust_attn.attacks.ascent import (
+    Ascent,
+    Objective,
+    ascend_all,
+    measured,
+    output_change,
+    repeated,
+    rough_change,
+)
+from robust_attn.attacks.copies import QueryBlocks, Split, antisymmetric_starts, cut, equal_parts, query_blocks
 from robust_attn.attacks.head_starts import divided_starts
 from robust_attn.attacks.settings import MassSplitSettings
 from robust_attn.attacks.sliver import best_sliver
-from robust_attn.attacks.starts import STARTING_GRADIENTS, move_starts, nearly_linear, strongest
+from robust_attn.attacks.starts import STARTING_GRADIENTS, exact_change, move_starts, nearly_linear, strongest
 from robust_attn.attacks.target import Proposal, Starts, Steps, Target, Values, supported
 from robust_attn.attacks.torchattacks_box import Boxed, BudgetBox, Logits
 from robust_attn.attacks.torchattacks_table import CLASSES, Suited
+from robust_attn.attention.difference import Difference
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
 
+SINGLE_FROM = 2**18
+"""Weights of queries, keys and values from which a search in single precision saves time."""
 NUDGE = 1e-3
 """How far beside the tokens the change is looked at where an attack starts at the tokens, as a part of the budget."""
 SMALLEST_CHANGE = 1e-12
@@ -39,6 +50,12 @@ class OutputChange(Target):
     steps: Steps = field(default_factory=Steps)
     splits_hold_moves: ClassVar[bool] = True
 
+    def rough(self, base: TokenMeasure) -> Difference | None:
+        """The layer around `base` in single precision, in which a search is made; None where it is made as it is."""
+        if self.layer.dtype != torch.float64 or self.layer.stacked_projections.numel() < SINGLE_FROM:
+            return None
+        return Difference.at(self.layer, base)
+
     def objective(self, base: TokenMeasure, budget: Budget) -> Objective:
         """The output change and its gradient."""
         return self.counted(output_change(self.layer, base, budget))
@@ -53,14 +70,16 @@ class OutputChange(Target):
 
         Where the budget is so small that all of them act as the derivative says, only the two best.
         """
-        layer, measure = self.layer, self.measure
-        starts = move_starts(layer, measure, budget, generator, random=random)
+        rough = self.rough(self.measure)
+        layer, measure = (self.layer, self.measure) if rough is None else (rough.layer, rough.base)
+        change = exact_change(layer, measure) if rough is None else lambda field: rough.moved(field).value
+        starts = move_starts(layer, measure, budget, generator, random=random, change=change)
         self.steps.add(STARTING_GRADIENTS)
-        if nearly_linear(layer, measure, budget, starts):
-            starts = strongest(layer, measure, budget, starts, 2)
+        if nearly_linear(measure, budget, starts, change):
+            starts = strongest(measure, budget, starts, 2, change)
         else:
-            starts = torch.cat((starts, divided_starts(layer, measure, budget, generator)))
-        yield Starts(measure, budget, starts)
+            starts = torch.cat((starts, divided_starts(layer, measure, budget, generator, change)))
+        yield Starts(self.measure, budget, starts.to(self.measure.points.dtype))
 
     def for_splitting(self, way: MassSplitSettings, budget: Budget, *, alone: bool) -> tuple[Target, Budget]:
         """Slivers in float64. Alone they stay in the support, by default a sample's largest token norm, as do moves."""
@@ -77,14 +96,25 @@ class OutputChange(Target):
         together = budget.project(split.lifted(moved.displacement), split.base)
         random = [budget.sample(split.base, generator)[None] for _ in range(way.restarts)]
         starts = torch.cat([together[None], apart, *random])
-        if nearly_linear(self.layer, split.base, budget, starts):
-            starts = strongest(self.layer, split.base, budget, starts, 2)
+        rough = self.rough(split.base)
+        change = exact_change(self.layer, split.base) if rough is None else lambda field: rough.moved(field).value
+        if nearly_linear(split.base, budget, starts, change):
+            starts = strongest(split.base, budget, starts, 2, change)
         yield Starts(split.base, budget, starts)
 
     def ascents(self, starts: Starts, *, steps: int) -> Iterator[Ascent]:
-        """One of all starts."""
-        base, budget = starts.base, starts.budget
-        yield ascend_all(lambda many: self.objective(many, budget), base, budget, starts.fields, steps=steps)
+        """One of all starts: large layers are searched in single precision, and what that finds is measured."""
+        base, budget, fields = starts.base, starts.budget, starts.fields
+        rough = self.rough(base)
+        if rough is None:
+            yield ascend_all(lambda many: self.objective(many, budget), base, budget, fields, steps=steps)
+            return
+        found = ascend_all(
+            lambda many: self.counted(rough_change(rough, many, budget)), base, budget, fields, steps=steps
+        )
+        many, change = repeated(base, len(fields) + 1), exact_change(self.layer, base)
+        inside = budget.project(fields, repeated(base, len(fields)))
+        yield measured(found, inside, lambda places: budget.norm(change(places), many))
 
     def boxed(self, index: int, budget: Budget, suited: Suited, generator: torch.Generator) -> Boxed:
         """The change as a logit of a stand-in classifier; the label is `unchanged`."""
@@ -99,12 +129,19 @@ class OutputChange(Target):
         self, way: MassSplitSettings, budget: Budget, generator: torch.Generator
     ) -> tuple[Split, Float[Tensor, "starts *batch atoms d"]]:
         """Equal parts of all tokens or of the most influential ones, and how they first part."""
-        blocks, some = query_blocks(self.layer, self.measure, generator), way.some_tokens
+        blocks, some = self._query_blocks(generator), way.some_tokens
         chosen = None if some is None or some >= self.measure.length else blocks.gain.topk(some, dim=-1).indices
         split = equal_parts(self.measure, way.copies, chosen)
         if way.copies == 1:
             return split, self.measure.points.new_zeros(0, *split.base.points.shape)
         return split, antisymmetric_starts(split, budget, blocks)
+
+    def _query_blocks(self, generator: torch.Generator) -> QueryBlocks:
+        """What tokens can use when their parts leave one another, in the measure's own precision."""
+        rough, dtype = self.rough(self.measure), self.measure.points.dtype
+        layer, measure = (self.layer, self.measure) if rough is None else (rough.layer, rough.base)
+        found = query_blocks(layer, measure, generator)
+        return QueryBlocks(found.gain.to(dtype), found.direction.to(dtype))
 
     def _slivers(
         self, way: MassSplitSettings, budget: Budget, generator: torch.Generator

@@ -6,6 +6,7 @@ make is positive and the direction goes uphill (Nocedal and Wright 2006, algorit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,16 +22,15 @@ CURVATURE = 1e-10
 class Memory:
     """The last pairs of each sample, oldest first: steps, and by how much the slope fell along them. Zeros are none."""
 
-    steps: Float[Tensor, "pairs *batch n d"]
-    falls: Float[Tensor, "pairs *batch n d"]
+    steps: tuple[Float[Tensor, "*batch n d"], ...]
+    falls: tuple[Float[Tensor, "*batch n d"], ...]
     length: Float[Tensor, "*batch"]
     """<step, fall> / |fall|^2 of the last pair: how far to go per unit of slope where no pair says more; 0 if none."""
 
     @classmethod
     def empty(cls, like: Float[Tensor, "*batch n d"]) -> Memory:
         """Of no step yet."""
-        none = like.new_zeros(0, *like.shape)
-        return cls(none, none, like.new_zeros(like.shape[:-2]))
+        return cls((), (), like.new_zeros(like.shape[:-2]))
 
     def with_pair(self, step: Float[Tensor, "*batch n d"], fall: Float[Tensor, "*batch n d"]) -> Memory:
         """One pair more where it counts, and the oldest forgotten there; elsewhere as it was."""
@@ -41,13 +41,16 @@ class Memory:
 
     def only(self, kept: Bool[Tensor, "*batch"]) -> Memory:
         """Nothing of the samples that are not kept."""
+        if bool(kept.all()):
+            return self
         factor = kept.to(self.length.dtype)
-        return Memory(wide(factor) * self.steps, wide(factor) * self.falls, factor * self.length)
+        steps, falls = (tuple(wide(factor) * each for each in stack) for stack in (self.steps, self.falls))
+        return Memory(steps, falls, factor * self.length)
 
     def direction(self, slope: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
         """Uphill in the metric of the pairs; zero where there is none."""
-        along = dot(self.steps, self.falls)
-        weights = torch.where(along > 0, 1 / torch.where(along > 0, along, 1.0), 0.0)
+        alongs = [dot(step, fall) for step, fall in zip(self.steps, self.falls, strict=True)]
+        weights = [torch.where(along > 0, 1 / torch.where(along > 0, along, 1.0), 0.0) for along in alongs]
         rest, shares = slope, []
         for step, fall, weight in reversed(list(zip(self.steps, self.falls, weights, strict=True))):
             shares.append(weight * dot(step, rest))
@@ -68,8 +71,10 @@ def wide(values: Shaped[Tensor, "*batch"]) -> Shaped[Tensor, "*batch 1 1"]:
     return values[..., None, None]
 
 
-def _pushed(stack: Tensor, new: Tensor, where: Bool[Tensor, "*batch"]) -> Tensor:
+def _pushed(stack: Sequence[Tensor], new: Tensor, where: Bool[Tensor, "*batch"]) -> tuple[Tensor, ...]:
     """`new` behind the stack where it counts; elsewhere a zero in front, which means nothing."""
-    none = torch.zeros_like(new)[None]
-    behind, before = torch.cat((stack, new[None])), torch.cat((none, stack))
-    return torch.where(wide(where), behind, before)[-PAIRS:]
+    behind = (*stack, new)
+    if not bool(where.all()):
+        before = (torch.zeros_like(new), *stack)
+        behind = tuple(torch.where(wide(where), one, other) for one, other in zip(behind, before, strict=True))
+    return behind[-PAIRS:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -10,8 +12,12 @@ from robust_attn.attacks.ascent import repeated
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import Jacobian, ScaledJacobian
+from robust_attn.attention.places import standard_normal
 from robust_attn.budget import Budget
 from robust_attn.spectral.triplets import svds
+
+Change = Callable[[Float[Tensor, "starts *batch n d"]], Float[Tensor, "starts *batch n out"]]
+"""From displacements to differences of the output."""
 
 LANCZOS_STEPS = 20
 SINGULAR = 2
@@ -23,19 +29,38 @@ CONCENTRATED = 3
 POWER_STEPS = 1
 STARTING_GRADIENTS = LANCZOS_STEPS + 1 + INFLUENTIAL * POWER_STEPS
 """What the starts of a move cost, with a jvp and a vjp together counted as a gradient."""
+SMALL_PART = 1e-3
+"""Of a start, over which the output changes as the derivative says."""
 LINEAR = 0.02
 """Relative difference up to which an output change counts as that of the derivative."""
 
 
+def exact_change(layer: AttentionLayer, measure: TokenMeasure) -> Change:
+    """How the output differs from that at the measure, for stacked displacements."""
+    reference = layer(measure)
+
+    def change(fields: Tensor) -> Tensor:
+        many = repeated(measure, fields.shape[0])
+        return layer(many.with_points(many.points + fields)) - reference
+
+    return change
+
+
 def move_starts(
-    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, generator: torch.Generator, *, random: int
+    layer: AttentionLayer,
+    measure: TokenMeasure,
+    budget: Budget,
+    generator: torch.Generator,
+    *,
+    random: int,
+    change: Change,
 ) -> Float[Tensor, "starts *batch n d"]:
     """Singular directions, single tokens and `random` displacements, all on the boundary of the budget."""
     operator = ScaledJacobian(layer.linearize(measure), budget.weights(measure))
     singular = singular_directions(operator, SINGULAR, generator)
     alone = concentrated_directions(operator, INFLUENTIAL, generator)
     families = (
-        strongest(layer, measure, budget, spent(budget, measure, fields), keep)
+        strongest(measure, budget, spent(budget, measure, fields), keep, change)
         for fields, keep in ((singular, SINGULAR), (alone, CONCENTRATED))
     )
     return torch.cat((*families, *(budget.sample(measure, generator)[None] for _ in range(random))))
@@ -65,19 +90,20 @@ def concentrated_directions(
 
     |J_j^T c| for a random c has mean square |J_j|_F^2, J_j the columns of token j: one vjp ranks all tokens.
     """
-    cotangent = torch.randn(operator.codomain, generator=generator, dtype=operator.dtype).to(operator.device)
+    like = torch.empty(0, dtype=operator.dtype, device=operator.device)
+    cotangent = standard_normal(operator.codomain, generator, like)
     pulled = operator.vjp(cotangent)
     tokens = pulled.norm(dim=-1).topk(min(count, pulled.shape[-2]), dim=-1).indices.movedim(-1, 0)
     return torch.stack([_strongest_alone(operator, pulled, token) for token in tokens])
 
 
 def strongest(
-    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"], keep: int
+    measure: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"], keep: int, change: Change
 ) -> Float[Tensor, "kept *batch n d"]:
     """Of the starts, each or its opposite as is better, the `keep` that change the output most, sample by sample."""
     many = repeated(measure, 2 * starts.shape[0])
     both = budget.project(torch.cat((starts, -starts)), many)
-    forth, back = budget.norm(layer(many.with_points(many.points + both)) - layer(measure), many).chunk(2)
+    forth, back = budget.norm(change(both), many).chunk(2)
     first, second = both.chunk(2)
     better = torch.where((forth >= back)[..., None, None], first, second)
     order = torch.maximum(forth, back).topk(min(keep, starts.shape[0]), dim=0).indices
@@ -85,14 +111,16 @@ def strongest(
 
 
 def nearly_linear(
-    layer: AttentionLayer, measure: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"]
+    measure: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"], change: Change
 ) -> bool:
-    """Whether each of the starts changes the output as the derivative says: then singular directions are the answer."""
+    """Whether each of the starts changes the output as the derivative says: then singular directions are the answer.
+
+    The derivative is that over a small part of the way.
+    """
     many = repeated(measure, starts.shape[0])
-    at = layer.linearize(many)
-    linear = budget.norm(at.jvp(starts), many)
-    change = budget.norm(layer(many.with_points(many.points + starts)) - at.value, many)
-    return bool(((change - linear).abs() <= LINEAR * linear.amax(0)).all())
+    linear = budget.norm(change(SMALL_PART * starts), many) / SMALL_PART
+    whole = budget.norm(change(starts), many)
+    return bool(((whole - linear).abs() <= LINEAR * linear.amax(0)).all())
 
 
 def _strongest_alone(operator: Jacobian, field: Float[Tensor, "*batch n d"], token: Int[Tensor, "*batch"]) -> Tensor:

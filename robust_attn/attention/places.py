@@ -13,9 +13,10 @@ WITHOUT_FLOAT64 = ("mps",)
 def standard_normal(shape: Sequence[int], generator: torch.Generator, like: Tensor) -> Tensor:
     """Standard normal numbers, drawn where the generator is and handed over to the device and precision of `like`.
 
-    A generator of the CPU draws the same numbers whatever the device, so a seed means the same everywhere.
+    A generator of the CPU draws the same numbers whatever device and precision, so a seed means the same everywhere.
     """
-    return torch.randn(tuple(shape), generator=generator, dtype=like.dtype, device=generator.device).to(like.device)
+    drawn = like.dtype if generator.device.type in WITHOUT_FLOAT64 else torch.float64
+    return torch.randn(tuple(shape), generator=generator, dtype=drawn, device=generator.device).to(like)
 
 
 def able(device: torch.device, dtype: torch.dtype) -> torch.device:

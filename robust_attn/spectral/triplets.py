@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
 
 from robust_attn.attention.operator import Jacobian
+from robust_attn.attention.places import standard_normal
 from robust_attn.spectral.lanczos import Bidiagonal, bidiagonalize, finite_svd
 
 
@@ -44,7 +45,7 @@ def svds(
         raise ValueError(f"k must be from 1 to min(domain {domain}, codomain {codomain}, steps {steps}), got {k}")
     if steps >= domain:
         return _decomposed(operator, k)
-    start = torch.randn(operator.domain, generator=generator, dtype=operator.dtype).to(operator.device)
+    start = standard_normal(operator.domain, generator, torch.empty(0, dtype=operator.dtype, device=operator.device))
 
     def settled(partial: Bidiagonal) -> bool:
         return partial.alphas.shape[-1] >= k and bool((partial.residuals(k) <= tolerance).all())

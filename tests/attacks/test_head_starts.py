@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from robust_attn.attacks.head_starts import ATTENDED, DIVISIONS, VISIBLE, _divisions, divided_starts
+from robust_attn.attacks.starts import exact_change
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import BUDGETS, Wasserstein
@@ -47,7 +48,7 @@ def test_what_a_division_promises_is_the_norm_of_the_two_maps(case):
 @pytest.mark.parametrize("kind", sorted(BUDGETS))
 def test_two_tokens_move_and_the_whole_budget_is_spent(case, kind):
     layer, measure, budget = random_layer(case, generator(0)), random_measure(case, generator(1)), BUDGETS[kind](0.5)
-    starts = divided_starts(layer, measure, budget, generator(2))
+    starts = divided_starts(layer, measure, budget, generator(2), exact_change(layer, measure))
     assert starts.shape[0] == DIVISIONS * (ATTENDED + VISIBLE)
     for start in starts:
         assert budget.contains(start, measure).all()
@@ -58,6 +59,9 @@ def test_two_tokens_move_and_the_whole_budget_is_spent(case, kind):
 def test_none_for_one_head_or_one_token():
     layer = AttentionLayer.single_head(torch.eye(5, dtype=torch.float64), torch.eye(5, dtype=torch.float64))
     measure = random_measure(Case(), generator(0))
-    assert divided_starts(layer, measure, Wasserstein(1.0), generator(1)).shape[0] == 0
+    change = exact_change(layer, measure)
+    assert divided_starts(layer, measure, Wasserstein(1.0), generator(1), change).shape[0] == 0
     alone = one_sample(TokenMeasure.uniform(torch.ones(1, 5, dtype=torch.float64)))
-    assert divided_starts(random_layer(Case(), generator(0)), alone, Wasserstein(1.0), generator(1)).shape[0] == 0
+    assert (
+        divided_starts(random_layer(Case(), generator(0)), alone, Wasserstein(1.0), generator(1), change).shape[0] == 0
+    )

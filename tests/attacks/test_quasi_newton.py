@@ -30,7 +30,7 @@ def test_the_direction_goes_uphill_whatever_the_pairs():
         slope = torch.randn(5, 3, 2, generator=g, dtype=torch.float64)
         known = memory.length > 0
         assert (dot(memory.direction(slope), slope)[known] > 0).all()
-    assert memory.steps.shape[0] == PAIRS
+    assert len(memory.steps) == len(memory.falls) == PAIRS
 
 
 def test_a_pair_along_which_the_slope_rises_changes_nothing_for_its_sample_alone():

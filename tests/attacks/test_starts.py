@@ -5,6 +5,7 @@ from robust_attn.attacks.starts import (
     CONCENTRATED,
     SINGULAR,
     concentrated_directions,
+    exact_change,
     move_starts,
     nearly_linear,
     singular_directions,
@@ -42,7 +43,7 @@ def test_the_first_concentrated_direction_moves_one_token_as_its_block_says():
 @pytest.mark.parametrize("kind", sorted(BUDGETS))
 def test_starts_lie_in_the_budget_and_as_many_as_said(case, kind):
     layer, measure, budget = random_layer(case, generator(0)), random_measure(case, generator(1)), BUDGETS[kind](0.3)
-    starts = move_starts(layer, measure, budget, generator(2), random=2)
+    starts = move_starts(layer, measure, budget, generator(2), random=2, change=exact_change(layer, measure))
     assert starts.shape == (SINGULAR + CONCENTRATED + 2, *measure.points.shape)
     assert all(bool(budget.contains(start, measure).all()) for start in starts)
 
@@ -50,7 +51,7 @@ def test_starts_lie_in_the_budget_and_as_many_as_said(case, kind):
 def test_the_strongest_is_the_best_of_all_and_their_opposites():
     layer, measure, budget = random_layer(Case(), generator(0)), random_measure(Case(), generator(1)), Wasserstein(0.7)
     starts = torch.stack([budget.sample(measure, generator(seed)) for seed in range(4)])
-    kept = strongest(layer, measure, budget, starts, 1)[0]
+    kept = strongest(measure, budget, starts, 1, exact_change(layer, measure))[0]
     changes = [
         budget.norm(layer(measure.with_points(measure.points + start)) - layer(measure), measure)
         for start in (kept, *starts, *(-starts))
@@ -72,5 +73,5 @@ def test_small_budgets_are_nearly_linear_and_large_ones_are_not(case):
     layer, measure = random_layer(case, generator(0), scale=1.0), random_measure(case, generator(1))
     for radius, expected in ((1e-5, True), (10.0, False)):
         budget = Wasserstein(radius)
-        starts = move_starts(layer, measure, budget, generator(2), random=1)
-        assert nearly_linear(layer, measure, budget, starts) is expected
+        starts = move_starts(layer, measure, budget, generator(2), random=1, change=exact_change(layer, measure))
+        assert nearly_linear(measure, budget, starts, exact_change(layer, measure)) is expected

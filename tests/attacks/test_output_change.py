@@ -1,0 +1,39 @@
+import pytest
+import torch
+
+from robust_attn.attacks import output_change
+from robust_attn.attacks.mass_split import MassSplit
+from robust_attn.attacks.move import Move
+from robust_attn.attacks.output_change import OutputChange
+from robust_attn.budget import BUDGETS, Wasserstein
+from tests.cases import Case, generator, random_layer, random_measure
+
+LAYER = random_layer(Case(), generator(0))
+MEASURE = random_measure(Case(), generator(1))
+
+
+@pytest.mark.parametrize("kind", sorted(BUDGETS))
+@pytest.mark.parametrize("radius", [1e-6, 0.2])
+def test_a_search_in_single_precision_is_as_strong_and_its_values_are_exact(kind, radius, monkeypatch):
+    budget, attack = BUDGETS[kind](radius), Move(steps=30, restarts=1)
+    exact = attack(LAYER, MEASURE, budget, generator=generator(2))
+    monkeypatch.setattr(output_change, "SINGLE_FROM", 0)
+    found = attack(LAYER, MEASURE, budget, generator=generator(2))
+    assert (found.observation.output_change >= exact.observation.output_change * (1 - 1e-5)).all()
+    assert torch.allclose(found.history[-1], found.observation.output_change, rtol=1e-6)
+    history = torch.stack(found.history)
+    assert (history.diff(dim=0) >= 0).all()
+
+
+def test_splitting_in_single_precision_is_not_weaker_than_moving(monkeypatch):
+    monkeypatch.setattr(output_change, "SINGLE_FROM", 0)
+    attack = MassSplit(steps=20, restarts=1)
+    split = attack(LAYER, MEASURE, Wasserstein(0.2), generator=generator(2)).observation
+    moved = attack.moving(LAYER, MEASURE, Wasserstein(0.2), generator=generator(2)).observation
+    assert (split.output_change >= moved.output_change * (1 - 1e-12)).all()
+
+
+def test_small_layers_and_those_in_single_precision_are_searched_as_they_are():
+    assert OutputChange(LAYER, MEASURE).rough(MEASURE) is None
+    single = random_layer(Case(), generator(0)).to(torch.float32)
+    assert OutputChange(single, MEASURE.to(torch.float32)).rough(MEASURE.to(torch.float32)) is None
