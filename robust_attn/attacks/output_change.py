@@ -34,6 +34,8 @@ from robust_attn.budget import Budget
 
 SINGLE_FROM = 2**18
 """Weights of queries, keys and values from which a search in single precision saves time."""
+LIGHT = 1e-4
+"""Atoms lighter than this go so far that they are searched for in float64."""
 NUDGE = 1e-3
 """How far beside the tokens the change is looked at where an attack starts at the tokens, as a part of the budget."""
 SMALLEST_CHANGE = 1e-12
@@ -53,6 +55,8 @@ class OutputChange(Target):
     def rough(self, base: TokenMeasure) -> Difference | None:
         """The layer around `base` in single precision, in which a search is made; None where it is made as it is."""
         if self.layer.dtype != torch.float64 or self.layer.stacked_projections.numel() < SINGLE_FROM:
+            return None
+        if float(base.masses[base.present].min()) < LIGHT:
             return None
         return Difference.at(self.layer, base)
 
