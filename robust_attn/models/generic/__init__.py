@@ -1,4 +1,4 @@
-"""Attention layers out of any model that calls transformers' attention interface, found by watching it run."""
+"""Attention layers out of any model of transformers, found by watching it run."""
 
 from robust_attn.models.generic.extract import Extraction, extract
 

@@ -1,4 +1,4 @@
-"""The adapter for every model that calls transformers' attention interface."""
+"""The adapter for every model: it calls transformers' attention interface, or computes plain attention by itself."""
 
 from __future__ import annotations
 
@@ -65,12 +65,15 @@ def _limited(reading: Reading, extraction: Extraction) -> Reading:
 
 
 def _note(extraction: Extraction) -> str | None:
-    """What was left out and why, and rounding inside."""
+    """What was left out and why, what is known of short texts only, and rounding inside."""
     said = []
     if extraction.refused:
         reasons = ", ".join(dict.fromkeys(each.said for each in extraction.refused))
         of = len(extraction.found) + len(extraction.refused)
         said.append(f"{len(extraction.refused)} of {of} attention layers are left out ({reasons})")
+    seen = [each.longest for each in extraction.found if each.longest is not None]
+    if seen:
+        said.append(f"it computes attention by itself, so its layers are known for texts of up to {min(seen)} tokens")
     if extraction.rounds:
         said.append("the model rounds to float32 inside, which its layers here do not")
     return "; ".join(said) or None

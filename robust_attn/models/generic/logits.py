@@ -35,7 +35,8 @@ def fitted_logits(
 ) -> Fit:
     """The scale that explains how logits differ between samples, and what is left: the same for all, if it is exact.
 
-    A token is hidden where its logit is very negative, and where it is the same in all samples with a weight of zero.
+    A token is hidden where its logit is very negative, and where it is the same in all samples with a weight of zero:
+    the former GPT sets it to -10000, below what any other logit of that model comes near.
     """
     product = query.double() @ key.double().transpose(-1, -2)
     logits = logits.double()
