@@ -63,7 +63,7 @@ def test_the_page_has_the_types_that_were_asked_for():
 
 @pytest.mark.slow
 def test_the_page_is_what_the_types_show():
-    """Every eighth type; all of them, which takes a quarter of an hour, where the environment asks for it."""
+    """Every eighth type; all of them, which takes ten minutes, where the environment asks for it."""
     text = PAGE.read_text(encoding="utf-8")
     if f"with transformers {transformers.__version__}:" not in text:
         pytest.skip(f"the page was made with another transformers than {transformers.__version__}")
