@@ -365,7 +365,7 @@ def _flips_panel(predictions: Sequence[PredictionRecord]) -> Panel | None:
     if not any(lines.values()):
         return None
     attacked = any(record.attacked is not None for record in predictions)
-    line = "; the dashed line is the budget of the attack" if attacked else ""
+    line = "; the orange line is the budget of the attack" if attacked else ""
     many = f" The first {len(drawn)} of {len(predictions)} are drawn." if len(predictions) > len(drawn) else ""
     return Panel(
         "flips",
