@@ -7,6 +7,7 @@ python -m benchmarks.architectures bert t5 --out -      some of them, printed
 from __future__ import annotations
 
 import argparse
+import datetime
 import gc
 import signal
 import sys
@@ -24,6 +25,7 @@ from benchmarks.tiny_models import Tiny, model_types, tiny_models
 from robust_attn.models.generic import Extraction, extract
 from robust_attn.models.generic.refusal import Reason
 from robust_attn.models.quiet import quiet_transformers, reason
+from robust_attn.runs.environment import commit
 
 PAGE = Path(__file__).parent.parent / "docs" / "architectures.md"
 SECONDS = 120
@@ -38,6 +40,7 @@ type has it by default: DeBERTa-v2, for example, without the relative positions 
 tokens and are refused. What was not built says nothing about the adapter: sizes, packages or inputs were missing.
 "Own products": the model does not call transformers' attention interface, its products were seen; such layers are
 taken out for texts of up to 128 tokens, because only what their masks did there is known.
+Measured on {date} at commit {commit}.
 """
 WITH = "with "
 OWN = "own products"
@@ -151,6 +154,12 @@ def rows(types: Iterable[str], *, seconds: int) -> Iterator[Row]:
         yield row
 
 
+def _head(version: str) -> str:
+    """What the page is, when it was measured and at which commit."""
+    now = datetime.datetime.now(tz=datetime.UTC)
+    return HEAD.format(version=version, date=f"{now.day} {now:%B %Y}", commit=(commit() or "unknown")[:7])
+
+
 def page(found: Sequence[Row]) -> str:
     """The table in Markdown, with counts on top."""
     import transformers
@@ -163,7 +172,7 @@ def page(found: Sequence[Row]) -> str:
     own = sum(OWN in row.said for row in supported)
     built = len(found) - counts[NOT_BUILT]
     lines = [
-        HEAD.format(version=transformers.__version__),
+        _head(transformers.__version__),
         f"**{counts[SUPPORTED]} of {built} types that were built are supported** "
         f"({layers} layers, worst difference {worst:.0e}); {plain} of them need neither norms of queries and keys, nor "
         f"biases by position, nor sinks; {own} compute attention by products of their own.\n",
