@@ -18,13 +18,18 @@ ABOVE = Decimal(1) + Decimal(10) ** -12
 """So far above the largest value of the run, as rounded, the recurrence is one of positive numbers that grow."""
 EXHAUSTED = 1e-10
 """Entries below this part of the largest before them count as zero: what rounding left of a space that has ended."""
+ROUNDED_OFF = 1e-13
+"""Taken off a start's component, because rounding may: some units of it in each of a hundred steps."""
 HALVINGS = 30
 DOUBLINGS = 60
 
 
 def smallest_start(dimension: int, failure_probability: float) -> float:
-    """Below this is the component of a uniform start in a fixed direction with at most that probability."""
-    return failure_probability * math.sqrt(math.pi / (2 * dimension))
+    """Below this is the component of a uniform start in a fixed direction with at most that probability.
+
+    Less what rounding may take from it; zero, which shows nothing, where that is all of it.
+    """
+    return max(failure_probability * math.sqrt(math.pi / (2 * dimension)) - ROUNDED_OFF, 0.0)
 
 
 def excluded(alphas: Sequence[float], betas: Sequence[float], value: Decimal, smallest: float) -> bool:

@@ -41,6 +41,13 @@ def test_the_smallest_start_by_hand():
     assert smallest_start(200, 0.1) == pytest.approx(0.0088623, abs=1e-7)
 
 
+def test_a_start_that_rounding_may_have_made_shows_nothing():
+    assert smallest_start(20_000, 1e-9) == pytest.approx(1e-9 * math.sqrt(math.pi / 40_000) - 1e-13, rel=1e-12)
+    assert smallest_start(20_000, 1e-12) == 0
+    assert run_upper([1.0], [1.0], 1.0, 0.0) == math.inf
+    assert not run_excludes([1.0], [1.0], 1.0, 1e9, 0.0)
+
+
 @pytest.mark.parametrize("kind", ["random", "chebyshev"])
 @pytest.mark.parametrize("seed", at_first(range(12), 4))
 def test_the_largest_value_is_never_excluded_by_a_start_with_its_component(kind, seed):
