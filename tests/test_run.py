@@ -449,7 +449,7 @@ def test_a_condition_that_holds_is_status_four_after_all_is_written(tmp_path):
     held = [{"condition": "tightness<2", "place": f"layer 0, sample {n}", "number": record["tightness"],
              "verdict": None} for n, record in enumerate(records)]  # fmt: skip
     assert summary["fail_if"] == {"conditions": ["tightness<2", "verdict=VACUOUS"], "held": held, "unjudged": []}
-    assert "Conditions that were to fail, and hold" in shown
+    assert "Conditions of fail_if that hold" in shown
     assert "tightness&lt;2 holds at layer 0 sample 0" in (tmp_path / "run" / "report.html").read_text()
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import sysconfig
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -150,5 +150,6 @@ def _docstrings(module: ast.Module) -> Iterator[str]:
 
 def _files(package: str, pattern: str) -> list[Path]:
     """Files of a package in alphabetical order, without importing it."""
-    found = find_spec(package)
-    return [] if found is None or found.origin is None else sorted(Path(found.origin).parent.glob(pattern))
+    folders = (Path(place) / package for place in sys.path)
+    found = next((folder for folder in folders if (folder / "__init__.py").is_file()), None)
+    return [] if found is None else sorted(found.glob(pattern))

@@ -104,7 +104,7 @@ def test_without_any_source_it_is_refused_and_one_alone_is_enough(monkeypatch, t
     from pydoc_data import topics
 
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    monkeypatch.setattr("robust_attn.data.prose.find_spec", lambda _: None)
+    monkeypatch.setattr("robust_attn.data.prose._files", lambda *_: [])
     monkeypatch.setattr(topics, "topics", {})
     with pytest.raises(UserError, match="use data=text with a file of your own"):
         prose.__wrapped__()
