@@ -321,6 +321,22 @@ MUTANTS = (
         ),
     ),
     *_altered(
+        "certificates/followed.py",
+        "certificates/test_followed.py",
+        ("order", "enumerate(higher, 2)", "enumerate(higher, 3)", "two_equal_tokens_by_hand"),
+        ("rest", "radius * first.upper + beyond", "radius * first.upper", "the_rest_is_part_of_it"),
+    ),
+    *_altered(
+        "certificates/measures.py",
+        "certificates/test_measures.py",
+        (
+            "support",
+            "if budget.support is None:",
+            "if budget.radius < 0:",
+            FALSE + "without_a_support_nothing_is_promised_to_any_measure",
+        ),
+    ),
+    *_altered(
         "certificates/layer.py",
         "certificates/test_layer.py",
         ("moments", "((1 - start) ** 2 - (1 - end) ** 2) / 2", "(end - start) ** 2 / 2", "the_path_by_hand"),
@@ -340,12 +356,6 @@ MUTANTS = (
         ),
         ("hull_radius", "hull_rows=path[-1]", "hull_rows=path[0]", "the_hull_in_each_norm_by_hand"),
         ("hull_weights", "(budget.weights(measure) * rows**2)", "(rows**2)", "the_hull_in_each_norm_by_hand"),
-        (
-            "support",
-            "if budget.support is None:",
-            "if budget.radius < 0:",
-            FALSE + "without_a_support_nothing_is_promised_to_any_measure",
-        ),
         (
             "observed_rounding",
             "OBSERVED_ROUNDING = 0.1",

@@ -11,9 +11,11 @@ from benchmarks.mutation import BrokenCheckError, check, main, mutated, one_per_
 
 ROOT = Path(__file__).resolve().parent.parent
 BOUNDS = ("paper", "sharp", "setting", "interval", "slopes", "curvature", "ball", "rows", "bound", "bent")
-SPECTRAL = {f"spectral/{name}.py" for name in ("derivative_error", "lanczos", "lipschitz", "norms")}
+PIECES = ("context", "pieces", "pieces_change")
+CERTIFICATES = {f"certificates/{name}.py" for name in ("layer", "measures", "followed")}
+SPECTRAL = {f"spectral/{name}.py" for name in ("derivative_error", "lanczos", "lipschitz", "norms", "run_upper")}
 ATTENTION = {"attention/layer.py", "attention/rounding.py"}
-ALTERED = {f"bounds/{name}.py" for name in BOUNDS} | SPECTRAL | ATTENTION | {"certificates/layer.py"}
+ALTERED = {f"bounds/{name}.py" for name in (*BOUNDS, *PIECES)} | SPECTRAL | ATTENTION | CERTIFICATES
 
 
 def source(mutant: Mutant) -> str:

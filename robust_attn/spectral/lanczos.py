@@ -256,7 +256,8 @@ def _upper(
         return promised
     smallest = smallest_start(dimension, failure_probability)
     seen = [run_upper(*run, smallest) for run in pair.runs(lower)]
-    return torch.minimum(promised, _raised(lower.new_tensor(seen).reshape(lower.shape), 1.0))
+    shown = torch.tensor(seen, dtype=lower.dtype, device=lower.device).reshape(lower.shape)
+    return torch.minimum(promised, _raised(shown, 1.0))
 
 
 def _normal(operator: Jacobian, generator: Draws) -> Float[Tensor, "*batch n d"]:

@@ -106,6 +106,13 @@ def test_two_equal_tokens_by_hand():
     assert math.sqrt(2) * eps**2 <= beyond <= 4 * eps**2
 
 
+def test_the_rest_is_part_of_it():
+    """X = (1, 1) as above: the derivative alone would promise less than the second order adds."""
+    layer, measure, eps = scalar_layer(2.0), scalar_measure([1.0, 1.0]), 1e-3
+    bound = fourth_order(layer, measure, Frobenius(eps), FirstOrder(1.0, 1e-9, 1), FEW)
+    assert bound.output_change >= eps + math.sqrt(2) * eps**2
+
+
 def test_where_nothing_changes_to_first_order_it_may_know_nothing():
     """At X = (0, 0) logits have no slope at all; a plan of nothing is none."""
     tape = layer_tape(scalar_layer(2.0), scalar_measure([0.0, 0.0]), torch.ones(2, dtype=torch.float64))
