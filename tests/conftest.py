@@ -3,9 +3,11 @@
 Tasks and views are not among the checked packages: what they name of torch they import when it is needed.
 """
 
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tests.selection import leave_some_to_ci
 from tests.shapes import check_some_calls, next_test
 
 CHECKED = (
@@ -29,3 +31,8 @@ settings.load_profile("repeatable")  # pytest --hypothesis-profile=thorough look
 
 def pytest_runtest_setup() -> None:
     next_test()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_some_to_ci(items)
