@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-SHARE = 3
+SHARE = 5
 """Of the families below one case in so many is tried by default, drawn by the family's name: no period, so no alias."""
 FAMILIES = {
     "tests/attacks/test_mass_split.py": ("test_never_weaker_than_moving",),
@@ -127,7 +127,7 @@ def at_first(values: Iterable[Any], count: int) -> list[Any]:
 
 
 def leave_some_to_ci(items: Sequence[pytest.Item]) -> None:
-    """Marks two cases of three as slow in every family; those that are slow already are not counted."""
+    """Marks four cases of five as slow in every family; those that are slow already are not counted."""
     families = defaultdict(list)
     for item in items:
         file, *rest = item.nodeid.split("[")[0].split("::")

@@ -91,17 +91,20 @@ def test_certificates_of_any_measure() -> None:
 
 ATTACKS = {
     "move": ra.Move(steps=3, restarts=1),
-    "mass_split": ra.MassSplit(copies=2, steps=3, restarts=1),
+    "mass_split": ra.MassSplit(copies=2, masses=ra.Masses.EQUAL, steps=3, restarts=1),
     "linear": ra.Linear(),
     "random": ra.RandomMove(trials=3),
 }
 
 
-SLIVER = ra.MassSplit(masses=ra.Masses.SLIVER, steps=3, restarts=1)
+SLOW_ATTACKS = {
+    "sliver": ra.MassSplit(masses=ra.Masses.SLIVER, steps=3, restarts=1),
+    "best": ra.MassSplit(copies=2, steps=3, restarts=1),
+}
 
 
 @pytest.mark.parametrize(
-    "attack", [*ATTACKS.values(), pytest.param(SLIVER, marks=pytest.mark.slow)], ids=[*ATTACKS, "sliver"]
+    "attack", at_first([*ATTACKS.values(), *SLOW_ATTACKS.values()], len(ATTACKS)), ids=[*ATTACKS, *SLOW_ATTACKS]
 )
 @pytest.mark.parametrize("case", at_first([CASES[5], CASES[0]], 1), ids=str)
 def test_attacks(attack: Attack, case: Case) -> None:

@@ -77,6 +77,7 @@ def test_the_examples_of_the_guide_run_from_the_command_line(tmp_path):
     assert bound["output_change"] > record["observed"]["output_change"]
 
 
+@pytest.mark.slow
 def test_a_foreign_choice_is_checked_listed_and_completed_as_ours(tmp_path):
     site = install(tmp_path / "site", "\n\n".join(EXAMPLES), ENTRIES)
     wrong = command(site, "model=toy", "attack=jitter", "attack.scale=2", "tracker=none")
