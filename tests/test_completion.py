@@ -38,7 +38,8 @@ def test_hydra_knows_how_the_line_goes_on(line, words, tmp_path, monkeypatch):
 def test_a_real_bash_completes_the_installed_command(tmp_path):
     path = os.pathsep.join((str(PROGRAM.parent), os.environ["PATH"]))
     done = subprocess.run(
-        ["bash", "-c", SCRIPT, "bash", "robust-attn -m model=toy task=c"], cwd=tmp_path, text=True, capture_output=True,
+        ["bash", "-c", SCRIPT, "bash", "robust-attn -m model=toy task=ce"], cwd=tmp_path,
+        text=True, capture_output=True,
         env={**ENVIRONMENT, "PYTHONPATH": str(ROOT), "PATH": path}, timeout=120, check=False,
     )  # fmt: skip
     assert done.stdout.split() == ["task=certify"], done.stderr

@@ -64,8 +64,10 @@ class Difference:
 
     def moved(self, displacement: Float[Tensor, "*more n d"]) -> LayerJacobian:
         """The derivative at the displaced base, with the difference of the outputs in place of its `value`."""
-        layer, parts, displacement = self.layer, self.parts, displacement.float()
-        by = project_tangent(layer, self.base, displacement, parts)
+        layer, base, parts, displacement = self.layer, self.base, self.parts, displacement.float()
+        points = base.points + displacement
+        measure = TokenMeasure(points, *(part.expand(points.shape[:-1]) for part in (base.masses, base.positions)))
+        by = project_tangent(layer, measure, displacement, parts)
         there = Projections(parts.q + by.q, parts.k + by.k, parts.v + by.v)
         left = torch.cat((by.q, parts.q.expand_as(by.q)), dim=-1) * layer.scale
         logits = left @ torch.cat((there.k, by.k), dim=-1).mT
@@ -74,7 +76,4 @@ class Difference:
         after, before, apart = (raised - common).exp(), self.log_p.exp(), logits - common
         shift = torch.where(apart > FAR, after - before, before * torch.expm1(apart.clamp_max(FAR)))
         change = after @ by.v + shift @ self.values - shift.sum(-1, keepdim=True) * self.mean
-        base, mean = self.base, after @ there.v
-        points = base.points + displacement
-        measure = TokenMeasure(points, *(part.expand(points.shape[:-1]) for part in (base.masses, base.positions)))
-        return LayerJacobian(layer, measure, there, mean, merge_heads(layer, change), (after,))
+        return LayerJacobian(layer, measure, there, after @ there.v, merge_heads(layer, change), (after,))
