@@ -193,7 +193,7 @@ def _however_split(rows: Sequence[LayerRow]) -> str:
     if most is None or not contexts:
         return ""
     return (
-        f" However tokens are split into parts of at least 1/{min(contexts):.6g} of the whole each, no output changes "
+        f" However tokens are split into pieces of at least 1/{min(contexts):.6g} of the whole each, no output changes "
         f"by more than its entry in “However split”, so none by more than {at_most(most)}."
     )
 
@@ -208,7 +208,7 @@ def _split(checks: Sequence[Check]) -> str:
     """How tokens may be split by the perturbations that every promise covers."""
     copies = max(check.copies for check in checks)
     supports = [check.budget.support for check in checks if check.budget.support is not None]
-    within = f", no part beyond norm {at_least(min(supports))}" if supports else ""
+    within = f", no piece beyond norm {at_least(min(supports))}" if supports else ""
     match narrowest(checks):
         case Covers.ATOMS:
             return " without splitting any"
@@ -243,7 +243,7 @@ def _effect(known: Sequence[LayerRow]) -> str:
 def _limits(checks: Sequence[Check], noun: str) -> str:
     covered = Covers.CONTEXT if _however_split(by_layer(checks)) else narrowest(checks)
     other = {
-        Covers.ATOMS: "tokens that are split into parts (within the same budget these may go much further), ",
+        Covers.ATOMS: "tokens that are split into pieces (within the same budget these may go much further), ",
         Covers.COPIES: "tokens that are split in other ways (within the same budget these may go much further), ",
         Covers.CONTEXT: "lighter pieces of tokens (within the same budget these may go much further), ",
     }.get(covered, "")

@@ -19,7 +19,7 @@ SCOPES = {
     Scope.MEASURES: "these tokens ± budget, split at will",
     Scope.PIECES: "these tokens ± budget, split into pieces that the context allows",
 }
-PARTS_OF_TOKENS = "these parts of tokens ± budget"
+PIECES_OF_TOKENS = "these pieces of tokens ± budget"
 """What bounds around given atoms speak of where tokens were split."""
 COVERS = {
     Covers.ATOMS: "these tokens moved, none split",

@@ -33,9 +33,9 @@ def test_the_promise_names_inputs_perturbation_layer_and_amount():
 @pytest.mark.parametrize(
     ("covers", "said", "limit"),
     [
-        (Covers.ATOMS, "without splitting any", "split into parts"),
+        (Covers.ATOMS, "without splitting any", "split into pieces"),
         (Covers.COPIES, "split as in this attack (into up to 2 copies", "split in other ways"),
-        (Covers.MEASURES, "however they are split, no part beyond norm 12.5,", None),
+        (Covers.MEASURES, "however they are split, no piece beyond norm 12.5,", None),
     ],
 )
 def test_prose_and_table_and_limits_speak_of_one_class_of_perturbations(covers, said, limit):
@@ -54,7 +54,7 @@ def test_the_promise_for_all_splits_of_the_context_stands_beside_that_for_the_at
     beside = Certified(bound="context.hull", output_change=2.5141, covers=Covers.CONTEXT, context=8192.0)
     one, other = (replace(covered(Covers.COPIES, in_context=part), sample=n) for n, part in enumerate((beside, None)))
     view = checks_view(run_of(one))
-    assert "into parts of at least 1/8192 of the whole each" in view.statement.promises[0]
+    assert "into pieces of at least 1/8192 of the whole each" in view.statement.promises[0]
     assert "none by more than 2.52." in view.statement.promises[0]
     assert "However split" in [column.title for column in view.tables[0].columns]
     assert "However" not in checks_view(run_of(one, other)).statement.promises[0]
