@@ -30,10 +30,7 @@ _TERMS = (
     ("Covers", "Against which perturbations within the budget a promise holds; others may go further."),
     words.PAPER,
     words.TIGHTNESS,
-    ("HOLDS", "No attack went beyond the certificate, and it says more than the trivial limit does."),
-    ("VIOLATED", "The attack went beyond it: something is wrong, and this must be looked into."),
-    ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation at all."),
-    words.UNKNOWN,
+    *words.VERDICTS,
 )
 _NORM_TERMS = (
     ("Certified radius", "No perturbation of at most this size moves the output by more than the tolerance asked for."),
@@ -211,9 +208,9 @@ def _split(checks: Sequence[Check]) -> str:
     within = f", no piece beyond norm {at_least(min(supports))}" if supports else ""
     match narrowest(checks):
         case Covers.ATOMS:
-            return " without splitting any"
+            return ", without splitting any of them,"
         case Covers.COPIES:
-            masses = f"into up to {copies} copies, with the masses that it gave them"
+            masses = f"into up to {copies} pieces, with the masses that it gave them"
             return f", the tokens split as in this attack ({masses}),"
         case Covers.CONTEXT:
             least = _least_piece(checks)

@@ -18,7 +18,7 @@ from robust_attn.views.words import PIECES_OF_TOKENS, SCOPES, family, smallest
 DECADES_ABOVE = 8.0
 """Bounds further above what must be shown are named in the caption: e^(2a) would flatten everything else."""
 
-APART = "no bounds: constants at the tokens"
+APART = "constants at the tokens: no bounds"
 """The row of a figure after which these stand."""
 
 

@@ -25,8 +25,9 @@ def covered(covers: Covers | None, **fields: object):
 def test_the_promise_names_inputs_perturbation_layer_and_amount():
     one = covered(Covers.ATOMS, copies=1)
     assert promise(one, replace(one, sample=1)) == (
-        "For each of the 2 texts tested, any perturbation that moves its 3 tokens by at most 0.01 in root mean square "
-        "without splitting any changes the output of layer 3 by at most 0.315 (root mean square over the tokens)."
+        "For each of the 2 texts tested, any perturbation that moves its 3 tokens by at most 0.01 in root mean square, "
+        "without splitting any of them, changes the output of layer 3 by at most 0.315 (root mean square over the "
+        "tokens)."
     )
 
 
@@ -34,7 +35,7 @@ def test_the_promise_names_inputs_perturbation_layer_and_amount():
     ("covers", "said", "limit"),
     [
         (Covers.ATOMS, "without splitting any", "split into pieces"),
-        (Covers.COPIES, "split as in this attack (into up to 2 copies", "split in other ways"),
+        (Covers.COPIES, "split as in this attack (into up to 2 pieces", "split in other ways"),
         (Covers.MEASURES, "however they are split, no piece beyond norm 12.5,", None),
     ],
 )
