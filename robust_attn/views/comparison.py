@@ -79,8 +79,8 @@ def extremes(lines: Sequence[RunLine]) -> tuple[str, ...]:
     if len(shares) > 1:
         closest, farthest = (choose(shares, key=lambda line: line.tightness or 0.0) for choose in (max, min))
         found.append(
-            f"An attack came closest to its promise in {_named(closest)}: it reached {percent(closest.tightness)}. "
-            f"In {_named(farthest)} attacks stayed farthest below: they reached {percent(farthest.tightness)} at best."
+            f"The attack nearest to its promise reached {percent(closest.tightness)} of it ({_named(closest)}). Where "
+            f"attacks stayed farthest below, they reached {percent(farthest.tightness)} at best ({_named(farthest)})."
         )
     return tuple(found)
 
