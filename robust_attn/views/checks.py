@@ -140,7 +140,8 @@ def _vacuous(count: int, checks: Sequence[Check]) -> Headline:
 def _all_hold(checks: Sequence[Check]) -> Headline:
     attacked = [check for check in checks if check.attacked]
     if not attacked:
-        detail = f"{counted(len(checks), 'promise')} computed. No attack was run against them here."
+        them = "it" if len(checks) == 1 else "them"
+        detail = f"{counted(len(checks), 'promise')} computed. No attack was run against {them} here."
         return Headline(Tone.HOLDS, "Every layer is certified", detail)
     detail = f"{counted(len(attacked), 'attack')} tried, no promise broken.{_reach(attacked)}"
     return Headline(Tone.HOLDS, "Every promise held", detail)
