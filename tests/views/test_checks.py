@@ -31,6 +31,18 @@ def test_the_promise_names_inputs_perturbation_layer_and_amount():
     )
 
 
+def test_of_several_radii_the_promise_speaks_of_the_largest_that_all_layers_have():
+    """0.01 and 0.1 at layer 3. With a layer 4 at 0.01 alone, only that radius is common: the larger promise covers it."""
+    small = covered(Covers.ATOMS, copies=1)
+    certified = replace(small.certified, output_change=5.0)
+    large = replace(small, certified=certified, budget=replace(small.budget, radius=0.1))
+    assert "at most 0.1 in root mean square" in promise(small, large)
+    assert "layer 3 by at most 5.00" in promise(small, large)
+    elsewhere = promise(small, large, replace(small, layer=4))
+    assert "at most 0.01 in root mean square" in elsewhere
+    assert "from 0.315 in layer 4 to 5.00 in layer 3" in elsewhere
+
+
 @pytest.mark.parametrize(
     ("covers", "said", "limit"),
     [
@@ -83,9 +95,9 @@ def test_the_promise_says_which_layers_it_leaves_out():
     assert "Nothing is promised for layer 1." in promise(attack_record(0), attack_record(1, certified=NOTHING))
 
 
-def test_what_is_promised_for_all_holds_at_the_smallest_radius():
-    radii = [attack_record(budget=BudgetPart(kind="wasserstein", radius=radius)) for radius in (1.7, 1.5)]
-    assert "at most 1.5 in root" in promise(*radii)
+def test_what_is_promised_for_samples_of_different_radii_holds_at_the_smallest():
+    one, other = (attack_record(budget=BudgetPart(kind="wasserstein", radius=radius)) for radius in (1.7, 1.5))
+    assert "at most 1.5 in root" in promise(one, replace(other, sample=1))
 
 
 @pytest.mark.parametrize("kind", ["wasserstein", "frobenius", "per_token", "something new"])
