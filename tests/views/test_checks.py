@@ -32,7 +32,7 @@ def test_the_promise_names_inputs_perturbation_layer_and_amount():
 
 
 def test_of_several_radii_the_promise_speaks_of_the_largest_that_all_layers_have():
-    """0.01 and 0.1 at layer 3. With a layer 4 at 0.01 alone, only that radius is common: the larger promise covers it."""
+    """0.01 and 0.1 at layer 3. With a layer 4 at 0.01 alone only that is common, and the larger promise covers it."""
     small = covered(Covers.ATOMS, copies=1)
     certified = replace(small.certified, output_change=5.0)
     large = replace(small, certified=certified, budget=replace(small.budget, radius=0.1))
