@@ -48,7 +48,7 @@ class MassSplitSettings(Settings):
 
     name: ClassVar[str] = "mass_split"
     implementation: ClassVar[str | None] = "robust_attn.attacks.mass_split:MassSplit"
-    copies: int = setting(2, "atoms that a token becomes", least=1)
+    copies: int = setting(2, "pieces that a token is split into", least=1)
     steps: int = setting(80, STEPS, least=0)
     restarts: int = setting(1, RESTARTS, least=0)
     tokens: int | str | None = setting(
@@ -135,7 +135,7 @@ class TorchattacksSettings(Settings):
     implementation: ClassVar[str | None] = "robust_attn.attacks.torchattacks_bridge:Torchattack"
     name: str = setting("PGDL2", "the class in torchattacks")  # type: ignore[misc]  # its own: torchattacks has many
     steps: int = setting(30, "its number of steps", least=0)
-    step_size: float = setting(0.25, "its alpha as a part of its eps", above=0)
+    step_size: float = setting(0.25, "its alpha as a share of its eps", above=0)
     suite: str = setting("torchattacks", "where the class is from", words=("torchattacks",))
 
     def __post_init__(self) -> None:
