@@ -2,10 +2,10 @@
 
     python docs/record.py results.txt -m benchmarks.results
     python docs/record.py --with report.md quickstart.txt -m robust_attn experiment=quickstart
-    python docs/record.py --with report.md --with summary.json --figures DIR radius.txt -m robust_attn experiment=radius
+    python docs/record.py --with report.md --with summary.json --keep DIR radius.txt -m robust_attn experiment=radius
 
 A page quotes lines of such a file below a comment, `<!-- recorded: results.txt -->`. `--with FILE` adds a file of the
-run's folder to what was printed, `--figures DIR` keeps the figures of its report. Record from a clean checkout: the
+run's folder to what was printed, `--keep DIR` keeps the whole folder, for its figures. Record from a clean checkout: the
 commit that is written down is the one that ran.
 """
 
@@ -29,15 +29,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="the file in docs/recorded/")
     parser.add_argument("--with", dest="files", action="append", help="a file of the run's folder, such as report.md")
-    parser.add_argument("--figures", type=Path, help="where the figures of the report are kept; with --with")
+    parser.add_argument("--keep", type=Path, help="where the run's folder is kept; with --with")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="what follows `python`")
     asked = parser.parse_args()
-    output = printed(asked.command, asked.files or [], asked.figures)
+    output = printed(asked.command, asked.files or [], asked.keep)
     heading = f"$ {shlex.join(['python', *asked.command])}\n{today()}, commit {commit()}\n"
     (ROOT / "docs" / "recorded" / asked.name).write_text(f"{heading}\n{output}", encoding="utf-8")
 
 
-def printed(command: list[str], files: list[str], figures: Path | None) -> str:
+def printed(command: list[str], files: list[str], keep: Path | None) -> str:
     """What the command prints, and what is asked for of the files that it leaves in its folder."""
     environment = os.environ | {"COLUMNS": "100"}
     with tempfile.TemporaryDirectory() as folder:
@@ -45,8 +45,8 @@ def printed(command: list[str], files: list[str], figures: Path | None) -> str:
         ran = subprocess.run(
             [sys.executable, *command, *place], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
         )
-        if figures:
-            shutil.copytree(Path(folder, "run", "figures"), figures, dirs_exist_ok=True)
+        if keep:
+            shutil.copytree(Path(folder, "run"), keep)
         kept = [f"\n{file}\n\n{Path(folder, 'run', file).read_text(encoding='utf-8')}" for file in files]
         return "".join([ran.stdout, *kept])
 
