@@ -5,7 +5,7 @@
     python docs/record.py --with report.md --with summary.json --keep DIR radius.txt -m robust_attn experiment=radius
 
 A page quotes lines of such a file below a comment, `<!-- recorded: results.txt -->`. `--with FILE` adds a file of the
-run's folder to what was printed, `--keep DIR` keeps the whole folder, for its figures. Record from a clean checkout: the
+run's folder to what was printed, `--keep DIR` keeps the folder, for its figures. Record from a clean checkout: the
 commit that is written down is the one that ran.
 """
 
