@@ -81,6 +81,16 @@ class _Summit:
             history=torch.cat((self.history, best[..., None]), dim=-1),
         )
 
+    def or_better(self, other: _Summit) -> _Summit:
+        """Where the other is higher, that; and what is known after every step is the higher of the two."""
+        better = other.value > self.value
+        return _Summit(
+            place=torch.where(wide(better), other.place, self.place),
+            value=torch.maximum(other.value, self.value),
+            gradient=torch.where(wide(better), other.gradient, self.gradient),
+            history=torch.maximum(self.history, other.value[..., None]),
+        )
+
     def best_of(self, count: int) -> _Summit:
         """Of the starts on the first axis the `count` with the largest values, sample by sample."""
         choice = self.value.topk(count, dim=0).indices
@@ -115,23 +125,27 @@ def ascend_all(
     starts: Float[Tensor, "starts *batch n d"],
     *,
     steps: int,
+    summit: Float[Tensor, "*batch n d"] | None = None,
 ) -> Ascent:
     """The strongest of one ascent per start, sample by sample, each of at most `steps` steps.
 
     All starts roam together; of each sample half of them go on, until a few are left; these climb, and then the best of
     them to the end. So the result is never worse than any of the starts, nor than the few steps that each of them went.
+    A `summit` was climbed before: it is the result where none of these few is higher, and nobody climbs there again.
     """
-    count = starts.shape[0]
+    count, rivals = starts.shape[0], summit is not None
     many = repeated(base, count)
     found = _begun(objective_at(many), many, budget, starts)
-    while count > 1:
+    while count > 1 or rivals:
         advance, limit = (_roamed, SCREENING) if count > FINALISTS else (_climbed, LAST_ROUND)
-        many = repeated(base, count)
+        many, rivals = repeated(base, count), rivals and count > FINALISTS
         found = advance(found, objective_at(many), many, budget, steps=min(limit, steps))
         steps = max(0, steps - limit)
         count = max(FINALISTS, -(-count // 2)) if count > FINALISTS else 1
         found = found.best_of(count)
     many = repeated(base, 1)
+    if summit is not None:
+        found = found.or_better(_begun(objective_at(many), many, budget, summit[None]))
     found = _climbed(found, objective_at(many), many, budget, steps=steps)
     return Ascent(found.place[0], found.value[0], tuple(found.history[0].unbind(-1)))
 

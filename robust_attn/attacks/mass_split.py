@@ -72,10 +72,12 @@ class MassSplit(MassSplitSettings, Attack):
             moved.append(found)
             if not target.splits_hold_moves:
                 yield found
+        ahead = None
         for way in ways:
-            for starts in target.splits(way, best_of(iter(moved)), budget, generator):
+            for starts in target.splits(way, best_of(iter(moved)), budget, generator, ahead=ahead):
                 for found in target.proposals(starts, steps=self.steps):
                     yield found if len(ways) == 1 else in_pairs(found, target.measure.length)
+                    ahead = found.history[-1] if ahead is None else torch.maximum(ahead, found.history[-1])
 
     def _ways(self, measure: TokenMeasure, budget: Budget) -> list[MassSplit]:
         """What is tried, equal pieces first: these are left out where they would be too light and slivers are not."""

@@ -92,7 +92,13 @@ class ModelLoss(Target):
         return self, budget
 
     def splits(
-        self, way: MassSplitSettings, moved: Proposal, budget: Budget, generator: torch.Generator
+        self,
+        way: MassSplitSettings,
+        moved: Proposal,
+        budget: Budget,
+        generator: torch.Generator,
+        *,
+        ahead: Float[Tensor, "samples"] | None = None,  # noqa: ARG002
     ) -> Iterator[Starts]:
         """Equal pieces of every token, or a large piece and a sliver."""
         return self._slivers(way, budget) if way.slivers else self._equal(way, moved, budget, generator)

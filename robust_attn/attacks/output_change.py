@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, final
 
 import torch
@@ -22,7 +23,7 @@ from robust_attn.attacks.ascent import (
 from robust_attn.attacks.copies import QueryBlocks, Split, antisymmetric_starts, cut, equal_parts, query_blocks
 from robust_attn.attacks.head_starts import divided_starts
 from robust_attn.attacks.settings import MassSplitSettings
-from robust_attn.attacks.sliver import best_sliver
+from robust_attn.attacks.sliver import Look, best_sliver
 from robust_attn.attacks.starts import STARTING_GRADIENTS, exact_change, move_starts, nearly_linear, strongest
 from robust_attn.attacks.target import Proposal, Starts, Steps, Target, Values, supported
 from robust_attn.attacks.torchattacks_box import Boxed, BudgetBox, Logits
@@ -34,6 +35,8 @@ from robust_attn.budget import Budget
 
 SINGLE_FROM = 2**18
 """Weights of queries, keys and values from which a search in single precision saves time."""
+SINGLE_WAY = 1e-5
+"""Of the tokens' radius: a budget from which displacements have two digits in single precision, and mostly more."""
 LIGHT = 1e-4
 """Atoms lighter than this go so far that they are searched for in float64."""
 NUDGE = 1e-3
@@ -93,29 +96,52 @@ class OutputChange(Target):
         return OutputChange(layer, measure, self.steps), supported(budget) if alone else budget
 
     def splits(
-        self, way: MassSplitSettings, moved: Proposal, budget: Budget, generator: torch.Generator
+        self,
+        way: MassSplitSettings,
+        moved: Proposal,
+        budget: Budget,
+        generator: torch.Generator,
+        *,
+        ahead: Float[Tensor, "samples"] | None = None,
     ) -> Iterator[Starts]:
-        """The move with the pieces together, pieces apart, and random ones."""
-        split, apart = (self._slivers if way.slivers else self._equal)(way, budget, generator)
+        """The move with the pieces together, pieces apart, and random ones; no slivers where none comes near `ahead`.
+
+        Pieces that are together have the same gradients and stay so: from a move that has arrived nobody climbs again.
+        """
+        if way.slivers:
+            found = self._slivers(way, budget, generator, ahead)
+            if found is None:
+                return
+            split, apart = found
+        else:
+            split, apart = self._equal(way, budget, generator)
         together = budget.project(split.lifted(moved.displacement), split.base)
         random = [budget.sample(split.base, generator)[None] for _ in range(way.restarts)]
-        starts = torch.cat([together[None], apart, *random])
+        others = torch.cat([apart, *random])
+        starts = torch.cat([together[None], others])
         rough = self.rough(split.base)
         change = exact_change(self.layer, split.base) if rough is None else lambda field: rough.moved(field).value
-        if nearly_linear(split.base, budget, starts, change):
-            starts = strongest(split.base, budget, starts, 2, change)
-        yield Starts(split.base, budget, starts)
+        linear = nearly_linear(split.base, budget, starts, change)
+        if len(moved.history) <= way.steps and len(others):
+            others = strongest(split.base, budget, others, 1, change) if linear else others
+            yield Starts(split.base, budget, others, summit=together)
+        else:
+            yield Starts(split.base, budget, strongest(split.base, budget, starts, 2, change) if linear else starts)
 
     def ascents(self, starts: Starts, *, steps: int) -> Iterator[Ascent]:
         """One of all starts: large layers are searched in single precision, and what that finds is measured."""
-        base, budget, fields = starts.base, starts.budget, starts.fields
+        base, budget, fields, summit = starts.base, starts.budget, starts.fields, starts.summit
         rough = self.rough(base)
         if rough is None:
-            yield ascend_all(lambda many: self.objective(many, budget), base, budget, fields, steps=steps)
+            objective_at = partial(self.objective, budget=budget)
+            yield ascend_all(objective_at, base, budget, fields, steps=steps, summit=summit)
             return
-        found = ascend_all(
-            lambda many: self.counted(rough_change(rough, many, budget)), base, budget, fields, steps=steps
-        )
+
+        def roughly(many: TokenMeasure) -> Objective:
+            return self.counted(rough_change(rough, many, budget))
+
+        found = ascend_all(roughly, base, budget, fields, steps=steps, summit=summit)
+        fields = fields if summit is None else torch.cat((summit[None], fields))
         many, change = repeated(base, len(fields) + 1), exact_change(self.layer, base)
         inside = budget.project(fields, repeated(base, len(fields)))
         yield measured(found, inside, lambda places: budget.norm(change(places), many))
@@ -148,17 +174,34 @@ class OutputChange(Target):
         return QueryBlocks(found.gain.to(dtype), found.direction.to(dtype))
 
     def _slivers(
-        self, way: MassSplitSettings, budget: Budget, generator: torch.Generator
-    ) -> tuple[Split, Float[Tensor, "starts *batch atoms d"]]:
-        """The best sliver of each sample, cut, and its way."""
+        self,
+        way: MassSplitSettings,
+        budget: Budget,
+        generator: torch.Generator,
+        ahead: Float[Tensor, "samples"] | None,
+    ) -> tuple[Split, Float[Tensor, "starts *batch atoms d"]] | None:
+        """The best sliver of each sample, cut, and its way; None where a first look finds none that could be ahead."""
         samples = [self.measure.sample(index) for index in range(self.measure.points.shape[0])]
-        found = [best_sliver(self.layer, each, budget, generator, lightest=way.lightest) for each in samples]
+        looks = [None] * len(samples) if ahead is None else self._looks(budget, ahead)
+        found = [
+            best_sliver(self.layer, each, budget, generator, lightest=way.lightest, look=look)
+            for each, look in zip(samples, looks, strict=True)
+        ]
+        if ahead is not None and all(sliver.mass == 0 for sliver in found):
+            return None
         source = torch.tensor([sliver.source for sliver in found], device=self.layer.device)
         masses = torch.tensor([sliver.mass for sliver in found], dtype=torch.float64, device=self.layer.device)
         split = cut(self.measure, source, masses)
         sent = torch.zeros_like(split.base.points)
         sent[:, -1] = torch.stack([sliver.place for sliver in found]) - split.base.points[:, -1]
         return split, sent[None]
+
+    def _looks(self, budget: Budget, ahead: Float[Tensor, "samples"]) -> list[Look]:
+        """What slivers are up against, and the layer in single precision where that can tell a token from its place."""
+        small = self.layer.stacked_projections.numel() < SINGLE_FROM
+        near = budget.radius < SINGLE_WAY * float(self.measure.radius.max())
+        layer = self.layer if small or near else self.layer.to(torch.float32)
+        return [Look(layer, value) for value in ahead.tolist()]
 
 
 def change_logits(

@@ -8,7 +8,7 @@ the most that the budget allows at a destination, and the search is one over des
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -29,6 +29,11 @@ FIRST_STEP = 0.3
 SCREENING_STEPS = 16
 SEARCH_STEPS = 24
 FINALISTS = 6
+LOOKS = ((16, 5, 0.3), (None, 8, 0.55))
+"""First so many of the starts, then all, go so many steps: below this part of what a sliver must beat there is no hope.
+
+Of 32 searches that went on to win the one that was latest had 0.49 and 0.73 of it by then (docs/attacks.md).
+"""
 RANDOM_PLACES = 12
 ROUNDED = 1e-9
 """Masses are compared with the least one up to this part."""
@@ -52,6 +57,14 @@ class Sliver:
     change: float
 
 
+@dataclass(frozen=True)
+class Look:
+    """A change that a sliver must beat, and the layer in the precision in which a first look at slivers is taken."""
+
+    layer: AttentionLayer
+    ahead: float
+
+
 def best_sliver(
     layer: AttentionLayer,
     sample: TokenMeasure,
@@ -59,17 +72,22 @@ def best_sliver(
     generator: torch.Generator,
     *,
     lightest: float = SMALLEST_MASS,
+    look: Look | None = None,
 ) -> Sliver:
     """Of one sample (padding is left out): for every start the best source, then ascent; then sources once more.
 
-    No sliver is lighter than `lightest`; where no token is heavy enough for two such pieces the sliver has no mass.
+    No sliver is lighter than `lightest`; where no token is heavy enough for two such pieces the sliver has no mass. Nor
+    has it where a first `look` shows none that could be ahead.
     """
     kept = sample.present.nonzero()[:, 0]
     tokens = TokenMeasure(sample.points[kept], sample.masses[kept], sample.positions[kept])
     search = _Search(SliverField.of(layer, tokens), budget.radius, float(budget.support_radius(sample)), lightest)
     places = (search.key_places(), search.query_places(layer, generator), search.random_places(generator))
-    sketch = search.field.sketched(generator)
-    starts = search.best_sources(sketch, torch.cat(places, dim=1))
+    sketch, begun = search.field.sketched(generator), torch.cat(places, dim=1)
+    heavy = float(tokens.masses.max()) >= 2 * lightest
+    if not heavy or (look is not None and _hopeless(search, sketch, begun, look)):
+        return Sliver(int(kept[0]), 0.0, tokens.points[0], 0.0)
+    starts = search.best_sources(sketch, begun)
     screened, values = search.climbed(search.field, starts, SCREENING_STEPS)
     top = values.topk(min(FINALISTS, values.shape[0])).indices
     finalists = Slivers(screened.source[top], screened.place[top])
@@ -78,9 +96,23 @@ def best_sliver(
     last, values = search.climbed(search.field, both, SEARCH_STEPS)
     best = int(values.argmax())
     source = int(kept[last.source[best]])
-    if float(tokens.masses.max()) < 2 * lightest:
-        return Sliver(source, 0.0, tokens.points[last.source[best]], 0.0)
     return Sliver(source, float(search.mass(last)[best]), last.place[best], float(values[best]))
+
+
+def _hopeless(search: _Search, sketch: SliverField, places: Float[Tensor, "n starts d"], look: Look) -> bool:
+    """Whether the starts are far behind after a few steps."""
+    tokens, dtype = search.tokens, look.layer.dtype
+    single = TokenMeasure(tokens.points.to(dtype), tokens.masses.to(dtype), tokens.positions)
+    field = SliverField.of(look.layer, single)
+    thin = replace(field, output=sketch.output.to(dtype), means=sketch.means.to(dtype))
+    rough = replace(search, field=field)
+    starts, values = rough.ranked_sources(thin, places.to(dtype))
+    for count, steps, hope in LOOKS:
+        top = values.topk(min(count or len(values), len(values))).indices
+        _, reached = rough.climbed(field, Slivers(starts.source[top], starts.place[top]), steps)
+        if float(reached.max()) < hope * look.ahead:
+            return True
+    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +172,12 @@ class _Search:
 
     def best_sources(self, field: SliverField, places: Float[Tensor, "n starts d"]) -> Slivers:
         """Of every start the source from which it changes the output most; places[i] are the starts of source i."""
+        return self.ranked_sources(field, places)[0]
+
+    def ranked_sources(
+        self, field: SliverField, places: Float[Tensor, "n starts d"]
+    ) -> tuple[Slivers, Float[Tensor, "starts"]]:
+        """The same, with the changes."""
         length, count = places.shape[:2]
         source = torch.arange(length, device=places.device).repeat_interleave(count)
         slivers = self._inside(Slivers(source, places.flatten(0, 1)))
@@ -148,8 +186,9 @@ class _Search:
             parts = field.blocks(source.shape[0])
             values = torch.cat([field.change(source[part], mass[part], slivers.place[part]) for part in parts])
         too_light = (self.tokens.masses < 2 * self.lightest * (1 - ROUNDED))[:, None]
-        best = values.reshape(length, count).masked_fill(too_light, -torch.inf).argmax(0)
-        return Slivers(best, slivers.place.reshape(length, count, -1)[best, torch.arange(count, device=places.device)])
+        values, best = values.reshape(length, count).masked_fill(too_light, -torch.inf).max(0)
+        each = torch.arange(count, device=places.device)
+        return Slivers(best, slivers.place.reshape(length, count, -1)[best, each]), values
 
     def climbed(self, field: SliverField, slivers: Slivers, steps: int) -> tuple[Slivers, Float[Tensor, "c"]]:
         """Ascent on the destinations, each by itself, and the changes reached."""
@@ -167,9 +206,9 @@ class _Search:
             way = displacement[:, 0]
             mass = self.mass(Slivers(source, home + way))
             value, by_mass, by_place = field.slope(source, mass, home + way)
-            squared = way.square().sum(-1)
+            squared = way.square().sum(-1).clamp_min(torch.finfo(way.dtype).tiny)
             free = mass < self.tokens.masses[source] / 2
-            by_way = torch.where(free, -2 * mass * by_mass / squared.clamp_min(1e-300), torch.zeros_like(mass))
+            by_way = torch.where(free, -2 * mass * by_mass / squared, torch.zeros_like(mass))
             return value, (by_place + by_way[:, None] * way)[:, None]
 
         return objective

@@ -55,7 +55,7 @@ class Proposal:
 class Starts:
     """Displacements of `base` in a budget from which to ascend; `fixed` ones are to be proposed as they are.
 
-    `free` says which atoms may move, None for all.
+    `free` says which atoms may move, None for all. `summit` is one more displacement, from which an ascent has arrived.
     """
 
     base: TokenMeasure
@@ -63,6 +63,7 @@ class Starts:
     fields: Float[Tensor, "starts *batch n d"]
     free: Bool[Tensor, "*batch n"] | None = None
     fixed: bool = False
+    summit: Float[Tensor, "*batch n d"] | None = None
 
 
 @final
@@ -109,9 +110,18 @@ class Target(ABC):
 
     @abstractmethod
     def splits(
-        self, way: MassSplitSettings, moved: Proposal, budget: Budget, generator: torch.Generator
+        self,
+        way: MassSplitSettings,
+        moved: Proposal,
+        budget: Budget,
+        generator: torch.Generator,
+        *,
+        ahead: Float[Tensor, "samples"] | None = None,
     ) -> Iterator[Starts]:
-        """The measure with tokens as several atoms, and where these begin to move, knowing the best move."""
+        """The measure with tokens as several atoms, and where these begin to move, knowing the best move.
+
+        `ahead` is what other ways have reached: this one may be left out where it stays far behind.
+        """
 
     @abstractmethod
     def ascents(self, starts: Starts, *, steps: int) -> Iterator[Ascent]:

@@ -122,6 +122,15 @@ class Rounding:
         """By what part an attention weight may differ: e^{2 e} - 1."""
         return torch.expm1(2 * self.logit)
 
+    def or_larger(self, other: Rounding) -> Rounding:
+        """What allows for both."""
+        return Rounding(
+            torch.maximum(self.logit, other.logit),
+            torch.maximum(self.value, other.value),
+            torch.maximum(self.query_slope, other.query_slope),
+            torch.maximum(self.key_slope, other.key_slope),
+        )
+
 
 def rounding_at(layer: AttentionLayer, measure: TokenMeasure, *, unit: float = UNIT) -> Rounding:
     """The errors of a float64 layer at a measure; with `unit` zero none, as if arithmetic were exact.

@@ -6,7 +6,7 @@ r_j <= eps / sqrt(w_j).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -20,9 +20,9 @@ from robust_attn.attention.rounding import UNIT
 from robust_attn.bounds.bent import Bend, Bent
 from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, third_keys, third_own
 from robust_attn.bounds.interval import MARGIN, Ball, Inflated, ball_of, inflated
-from robust_attn.bounds.rows import RowBlock, row_blocks
+from robust_attn.bounds.rows import KnownRows, RowBlock, row_blocks
 from robust_attn.bounds.slopes import Slopes, block_slope, column_slope, slopes_on
-from robust_attn.budget import Budget
+from robust_attn.budget import Budget, Wasserstein
 from robust_attn.spectral.norms import HeadNorms
 
 
@@ -59,15 +59,24 @@ Fields = TypeVar("Fields", _Terms, Slopes)
 
 
 def ball_norms(
-    layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure, budgets: Sequence[Budget], *, unit: float = UNIT
+    layer: AttentionLayer,
+    norms: HeadNorms,
+    measure: TokenMeasure,
+    budgets: Sequence[Budget],
+    *,
+    unit: float = UNIT,
+    known: KnownRows | None = None,
 ) -> tuple[BallNorms, ...]:
-    """All bounds on the ball of each budget around a batched measure, in float64; the rows are looked at once."""
+    """All bounds on the ball of each budget around a batched measure, in float64; the rows are looked at once.
+
+    `known` rows, where they are those of this measure, need not be looked at again (`unit` is then UNIT).
+    """
     if layer.normed and len(measure.points) > 1:
         return _sample_by_sample(layer, norms, measure, budgets, unit)
     balls = [ball_of(measure, budget) for budget in budgets]
     blocks: list[list[_Terms]] = [[] for _ in balls]
     bent = Bent.of(layer, measure, unit=unit) if layer.normed else None
-    for rows in row_blocks(layer, measure, bent=bent, unit=unit):
+    for rows in _rows(layer, measure, bent, unit, known):
         centre = None
         for ball, found in zip(balls, blocks, strict=True):
             keys = ball if layer.sinks is None else ball.with_sink
@@ -79,6 +88,34 @@ def ball_norms(
                 _first_keys(_terms(own, keys, layer.even_slopes, rows, bend=bend, centre=centre), measure.length)
             )
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
+
+
+def centre_norms(
+    layer: AttentionLayer,
+    norms: HeadNorms,
+    measure: TokenMeasure,
+    *,
+    unit: float = UNIT,
+    known: KnownRows | None = None,
+) -> Float[Tensor, "*batch"]:
+    """The smaller of `centre` and `centre_blocks` alone, in the norm of the masses."""
+    if layer.normed:
+        at = ball_norms(layer, norms, measure, [Wasserstein(0.0)], unit=unit)[0]
+        return torch.minimum(at.centre, at.centre_blocks)
+    ball = ball_of(measure, Wasserstein(0.0))
+    keys = ball if layer.sinks is None else ball.with_sink
+    blocks = _rows(layer, measure, None, unit, known)
+    found = _concatenated(
+        [_first_keys(_centre(norms, keys, layer.even_slopes, rows), measure.length) for rows in blocks]
+    )
+    return torch.minimum(column_slope(ball, found), block_slope(ball, found)) * MARGIN
+
+
+def _rows(
+    layer: AttentionLayer, measure: TokenMeasure, bent: Bent | None, unit: float, known: KnownRows | None
+) -> Iterable[RowBlock]:
+    found = None if known is None or bent is not None or unit != UNIT else known.of(measure)
+    return row_blocks(layer, measure, bent=bent, unit=unit) if found is None else found
 
 
 def _sample_by_sample(

@@ -7,6 +7,7 @@ eps sqrt(N). Every measure with N equal atoms within W2 eps is such a nu, if mu 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +20,7 @@ from robust_attn.bounds.bound import Bound, from_output_change, not_applicable
 from robust_attn.bounds.interval import MARGIN
 from robust_attn.bounds.pieces import Centred, Pieces
 from robust_attn.bounds.pieces_change import key_rest, query_rest
-from robust_attn.bounds.rows import row_blocks
+from robust_attn.bounds.rows import RowBlock, row_blocks
 from robust_attn.budget import Wasserstein
 from robust_attn.spectral.norms import HeadNorms
 from robust_attn.types import Scope
@@ -50,14 +51,18 @@ def context_bounds(
     context: float,
     support: float,
     unit: float = UNIT,
+    known: Sequence[RowBlock] | None = None,
 ) -> tuple[Bound, ...]:
     """`context.second_order`, the same without chance, and `context.hull`, of one sample without padding, in float64.
 
-    `support` may be infinite. `unit` zero leaves out what rounding may have taken.
+    `support` may be infinite. `unit` zero leaves out what rounding may have taken. `known` are the rows of this very
+    sample, as a batch of one, where somebody has looked at them.
     """
     if layer.normed:
         return tuple(not_applicable(name, NORMED, Scope.PIECES) for name in (SECOND_ORDER, DETERMINISTIC, HULL))
-    rest, hull = _changes(layer, norms, sample, budget.radius, context=context, support=support, unit=unit)
+    pieces = Pieces.of(sample, budget.radius, context=context, support=support, sink=layer.sinks is not None)
+    blocks = row_blocks(layer, stack([sample]), unit=unit) if known is None else known
+    rest, hull = _changes(layer, norms, sample, pieces, blocks)
     if constant.upper is None:
         second_order = not_applicable(SECOND_ORDER, "only deterministic bounds were asked for", Scope.PIECES)
     else:
@@ -75,19 +80,11 @@ def _bound(name: str, change: float, budget: Wasserstein, probability: float = 0
 
 
 def _changes(
-    layer: AttentionLayer,
-    norms: HeadNorms,
-    sample: TokenMeasure,
-    eps: float,
-    *,
-    context: float,
-    support: float,
-    unit: float,
+    layer: AttentionLayer, norms: HeadNorms, sample: TokenMeasure, pieces: Pieces, blocks: Iterable[RowBlock]
 ) -> tuple[float, float]:
     """What the change has beyond its linear part, and what it is in all by the hull: norms in L2(mu), at most."""
-    pieces = Pieces.of(sample, eps, context=context, support=support, sink=layer.sinks is not None)
     keys, queries, held = None, [], []
-    for block in row_blocks(layer, stack([sample]), unit=unit):
+    for block in blocks:
         rows, masses = Centred.of(block), sample.masses[block.rows]
         found = key_rest(block, rows, norms, pieces, masses=masses, even=layer.even_slopes)
         keys = found if keys is None else keys + found
@@ -96,7 +93,7 @@ def _changes(
         held.append(rows.hull(norms, pieces)[0].sum(0))
     assert keys is not None
     hull = _in_measure(sample, torch.cat(held))
-    return float(keys.change(eps).min() + eps * torch.cat(queries).max()), hull
+    return float(keys.change(pieces.eps).min() + pieces.eps * torch.cat(queries).max()), hull
 
 
 def _unit_of_ways(sample: TokenMeasure) -> float:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,6 +30,8 @@ KNOWN_LOGITS = 1.0
 """Logits that err by more leave attention weights unknown: then equal weights stand for them, and every weight is
 allowed, because logits that may move by ANY_LOGIT from equal ones make all of them."""
 ANY_LOGIT = 1000.0
+KEPT_ELEMENTS = 2**20
+"""Attention weights of which the rows are kept: ten times as many numbers, 80 MB in float64."""
 PAIR_ELEMENTS = 2**22
 """Numbers in one (rows, atoms, head width) block: 32 MB in float64."""
 
@@ -75,6 +78,50 @@ def row_blocks(
             yield block if copies == 1 else _copied(block, copies, layer.sinks is not None)
     else:
         yield from _token_rows(layer, measure, rounding_at(layer, measure, unit=unit), bent)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """The rows of a batch of tokens, kept for all who ask about these tokens or about the same written as copies.
+
+    Rounding is allowed for as in the measure that they were first asked for, which has the most atoms.
+    """
+
+    tokens: TokenMeasure
+    blocks: tuple[RowBlock, ...]
+    sink: bool
+
+    @classmethod
+    def at(cls, layer: AttentionLayer, measure: TokenMeasure) -> KnownRows | None:
+        """Of the tokens behind a measure; None where they are too many to be kept, or norms bend the logits."""
+        tokens, _ = measure.merged()
+        if layer.normed or layer.heads * tokens.masses.numel() * tokens.length > KEPT_ELEMENTS:
+            return None
+        error = rounding_at(layer, measure).or_larger(rounding_at(layer, tokens))
+        return cls(tokens, tuple(_token_rows(layer, tokens, error, None)), layer.sinks is not None)
+
+    def of(self, measure: TokenMeasure) -> tuple[RowBlock, ...] | None:
+        """The blocks of the tokens, or of copies of them; None where these are others."""
+        copies, rest = divmod(measure.length, self.tokens.length)
+        if rest or not _same(measure, self.tokens.split(copies)):
+            return None
+        return self.blocks if copies == 1 else tuple(_copied(block, copies, self.sink) for block in self.blocks)
+
+
+def _same(first: TokenMeasure, second: TokenMeasure) -> bool:
+    """Whether all atoms are equal, to the last digit."""
+    pairs = ((first.points, second.points), (first.masses, second.masses), (first.positions, second.positions))
+    return all(one.shape == other.shape and torch.equal(one, other) for one, other in pairs)
+
+
+def sample_block(block: RowBlock, index: int) -> RowBlock:
+    """A block of a batch, of one of its samples: still a batch, of one."""
+    cut: dict[str, Any] = {
+        each.name: found[index : index + 1]
+        for each in fields(block)
+        if isinstance(found := getattr(block, each.name), Tensor)
+    }
+    return replace(block, **cut)
 
 
 def _copied(block: RowBlock, copies: int, sink: bool) -> RowBlock:

@@ -19,6 +19,7 @@ from robust_attn.bounds.ball import BallNorms, ball_norms
 from robust_attn.bounds.bound import Bound, at_tokens, from_output_change, not_applicable
 from robust_attn.bounds.comparators import comparator_bounds
 from robust_attn.bounds.registry import GLOBAL_BOUNDS, foreign_bounds
+from robust_attn.bounds.rows import KnownRows
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, PerToken, expect_budget
 from robust_attn.certificates import followed
@@ -162,14 +163,16 @@ def certify_batch(
     lipschitz: LipschitzEstimate | None,
     norms: HeadNorms | None = None,
     following: Following | None = None,
+    known: KnownRows | None = None,
 ) -> tuple[Certificate, ...]:
     """Certificates of every sample, in float64. `lipschitz` must be the local constant of this very measure.
 
-    A constant of the unsplit tokens does not do for a split measure: use `split_lipschitz` for that.
+    A constant of the unsplit tokens does not do for a split measure: use `split_lipschitz` for that. `known` rows of
+    this measure, or of the tokens that it is copies of, are not computed again.
     """
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer) if norms is None else norms
-    found, exact = all_bounds(layer, norms, measure, budget, lipschitz, unit=UNIT), None
+    found, exact = all_bounds(layer, norms, measure, budget, lipschitz, unit=UNIT, known=known), None
     unclear = doubtful(layer, norms, measure)
     if unclear:
         exact = all_bounds(layer, head_norms(layer, unit=0.0), measure, budget, lipschitz, unit=0.0)
@@ -228,10 +231,11 @@ def all_bounds(
     lipschitz: LipschitzEstimate | None,
     *,
     unit: float,
+    known: KnownRows | None = None,
 ) -> AllBounds:
     """Every bound of every sample; with `unit` zero as if arithmetic were exact."""
     budgets = [replace(budget, radius=part * budget.radius) for part in PATH]
-    path = ball_norms(layer, norms, measure, budgets, unit=unit)
+    path = ball_norms(layer, norms, measure, budgets, unit=unit, known=known)
     return tuple(
         (
             *_global_bounds(layer, norms, measure.sample(index), budget),

@@ -11,10 +11,11 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure
 from robust_attn.attention.rounding import UNIT, within_range
 from robust_attn.bounds import splitting
-from robust_attn.bounds.ball import ball_norms
+from robust_attn.bounds.ball import centre_norms
 from robust_attn.bounds.context import SplitConstant, context_bounds
 from robust_attn.bounds.joint_norms import joint_norms
 from robust_attn.bounds.pieces import Pieces, can_split, least_masses
+from robust_attn.bounds.rows import KnownRows, sample_block
 from robust_attn.budget import Wasserstein, expect_budget
 from robust_attn.certificates.layer import (
     AllBounds,
@@ -82,11 +83,12 @@ def certify_context(
     lipschitz: LipschitzEstimate | None,
     norms: HeadNorms | None = None,
     every_bound: bool = False,
+    known: KnownRows | None = None,
 ) -> tuple[Certificate, ...]:
     """Certificates of every sample against all splits into pieces of at least 1 / context.
 
     `lipschitz` must be the local constant of the split tokens. `every_bound` also asks those on any measure near, which
-    matter where pieces may go nearly as far as the support allows.
+    matter where pieces may go nearly as far as the support allows. `known` rows of the tokens are not computed again.
     """
     if not isinstance(budget, Wasserstein):
         raise UserError(f"Pieces of a token share its budget in a Wasserstein budget alone, not in {budget.kind}.")
@@ -99,18 +101,18 @@ def certify_context(
 
     def bounds(norms: HeadNorms, unit: float) -> AllBounds:
         return _context_bounds(
-            layer, norms, batch, budget, lipschitz, context=context, every_bound=every_bound, unit=unit
+            layer, norms, batch, budget, lipschitz, context=context, every_bound=every_bound, unit=unit, known=known
         )
 
     norms = head_norms(layer) if norms is None else norms
     found = bounds(norms, UNIT)
     exact = bounds(head_norms(layer, unit=0.0), 0.0) if doubtful(layer, norms, batch) else None
-    known = within_range(layer, batch, budget.radius, torch.where(supports.isinf(), 0.0, supports))
+    in_range = within_range(layer, batch, budget.radius, torch.where(supports.isinf(), 0.0, supports))
     seed = None if lipschitz is None else lipschitz.seed
     lightest = torch.where(batch.present, least_masses(batch, context), torch.inf).amin(-1).tolist()
     return tuple(
         replace(each, seed=seed, covers=Covers.CONTEXT, context=context, lightest=least)
-        for each, least in zip(certificates_of(found, exact, known), lightest, strict=True)
+        for each, least in zip(certificates_of(found, exact, in_range), lightest, strict=True)
     )
 
 
@@ -124,16 +126,19 @@ def _context_bounds(
     context: float,
     every_bound: bool,
     unit: float,
+    known: KnownRows | None,
 ) -> AllBounds:
     """Of every sample: those of whole tokens where none can be split, those of pieces, and those of any measure."""
+    rows = None if known is None or unit != UNIT or bool((~batch.present).any()) else known.of(batch)
     whole, supports = ~can_split(batch, context), budget.support_radius(batch).tolist()
     of_tokens = all_bounds(layer, norms, batch, budget, lipschitz, unit=unit) if bool(whole.any()) else None
     joint = joint_norms(layer, unit=unit) if every_bound else None
     found = []
-    for index, constant in enumerate(_constants(layer, norms, batch, lipschitz, unit)):
+    for index, constant in enumerate(_constants(layer, norms, batch, lipschitz, unit=unit, known=known)):
         sample, support = splitting.without_padding(batch.sample(index)), supports[index]
         limits = {"context": context, "support": support}
-        bounds = context_bounds(layer, norms, sample, budget, constant, **limits, unit=unit)
+        own = None if rows is None else [sample_block(block, index) for block in rows]
+        bounds = context_bounds(layer, norms, sample, budget, constant, **limits, unit=unit, known=own)
         if of_tokens is not None and bool(whole[index]):
             bounds = (*of_tokens[index], *bounds)
         if joint is not None:
@@ -146,14 +151,20 @@ def _context_bounds(
 
 
 def _constants(
-    layer: AttentionLayer, norms: HeadNorms, batch: TokenMeasure, lipschitz: LipschitzEstimate | None, unit: float
+    layer: AttentionLayer,
+    norms: HeadNorms,
+    batch: TokenMeasure,
+    lipschitz: LipschitzEstimate | None,
+    *,
+    unit: float,
+    known: KnownRows | None,
 ) -> list[SplitConstant]:
     """The derivative's norm at every sample, by Lanczos and in closed form."""
-    centre = ball_norms(layer, norms, batch, [Wasserstein(0.0)], unit=unit)[0]
+    centre = centre_norms(layer, norms, batch, unit=unit, known=known)
     probability = 0.0 if lipschitz is None else lipschitz.failure_probability
     return [
         SplitConstant(constant_upper(lipschitz, index, unit), probability, closed_form)
-        for index, closed_form in enumerate(torch.minimum(centre.centre, centre.centre_blocks).tolist())
+        for index, closed_form in enumerate(centre.tolist())
     ]
 
 

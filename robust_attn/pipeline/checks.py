@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from robust_attn.attacks.baseline import RandomMove
 from robust_attn.attacks.mass_split import MassSplit
 from robust_attn.attacks.output_change import OutputChange
 from robust_attn.bounds.pieces import can_split
+from robust_attn.bounds.rows import KnownRows
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.certificates.layer import Certificate, certify_batch, verdict
@@ -25,12 +26,20 @@ from robust_attn.pipeline.motion import motion_parts
 from robust_attn.records.kinds import AttackRecord, CertifyRecord, ContextRecord, TightnessRecord
 from robust_attn.records.parts import Hygiene, Observed
 from robust_attn.spectral.lanczos import LipschitzEstimate
-from robust_attn.spectral.norms import head_norms
+from robust_attn.spectral.norms import HeadNorms, head_norms
 
 FAR = 0.5
 """Where pieces may go farther than this part of the tokens' radius, what holds for any measure is asked as well."""
 HYGIENE_TRIALS = 4
 """Random displacements that every attack is compared with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """What several certificates of a layer at the same tokens are made of, computed once."""
+
+    norms: HeadNorms
+    rows: KnownRows | None
 
 
 def check_fields(
@@ -88,8 +97,10 @@ def attack_records(
         generator = generator_for(seed, "attack", job.subject.layer, *([first] if attack.own_radius else []))
         result = attack(part.layer, part.inputs, budget, generator=generator, on_step=on_step)
         estimate = _constant(*_certified(part, attack, result), result.budget, options)
-        in_context = _in_context(part, attack, result, estimate)
-        certificates = _certificates(part, result, estimate, options, in_context)
+        layer = part.layer.to(torch.float64)
+        ready = Ready(head_norms(layer), KnownRows.at(layer, result.observation.base))
+        in_context = _in_context(part, attack, result, estimate, ready)
+        certificates = _certificates(part, result, estimate, options, in_context=in_context, ready=ready)
         hygiene = _hygiene(part, result, seed=seed) if not attack.own_radius else [Hygiene()] * part.samples
         base = result.observation.base
         lightest = torch.where(base.present, base.masses, torch.inf).amin(-1)
@@ -156,7 +167,8 @@ def context_records(
 ) -> Iterator[ContextRecord]:
     """The attack in every context, beside what is promised against all splits there; constants are computed once."""
     estimates: dict[bool, LipschitzEstimate | None] = {}
-    inputs = job.inputs.to(torch.float64)
+    inputs, layer = job.inputs.to(torch.float64), job.layer.to(torch.float64)
+    ready = Ready(head_norms(layer), KnownRows.at(layer, inputs))
     for context in contexts:
         split = bool(can_split(inputs, context).any())
         if split not in estimates:
@@ -165,7 +177,7 @@ def context_records(
                 estimates[split] = layer_estimate(job, inputs.masses, options, split=split)
         generator = generator_for(seed, "attack", job.subject.layer)
         result = replace(attack, context=context)(job.layer, job.inputs, budget, generator=generator)
-        certificates = _promised_in(context, job, budget, estimates[split])
+        certificates = _promised_in(context, job, budget, estimates[split], ready)
         base = result.observation.base
         lightest = torch.where(base.present, base.masses, torch.inf).amin(-1)
         for sample, certificate in enumerate(certificates):
@@ -188,17 +200,25 @@ def _certificates(
     result: AttackResult,
     estimate: LipschitzEstimate | None,
     options: CertificateOptions,
+    *,
     in_context: Sequence[Certificate] | None,
+    ready: Ready,
 ) -> tuple[Certificate, ...]:
     """Of the measure that was attacked."""
     certificates = certify_batch(
-        job.layer, result.observation.base, result.budget, lipschitz=estimate, following=options.following
+        job.layer,
+        result.observation.base,
+        result.budget,
+        lipschitz=estimate,
+        norms=ready.norms,
+        following=options.following,
+        known=ready.rows,
     )
     return certificates if in_context is None else tuple(map(either, certificates, in_context))
 
 
 def _in_context(
-    job: LayerJob, attack: Attack, result: AttackResult, estimate: LipschitzEstimate | None
+    job: LayerJob, attack: Attack, result: AttackResult, estimate: LipschitzEstimate | None, ready: Ready
 ) -> tuple[Certificate, ...] | None:
     """What holds for all splits of the tokens in the attack's context; None where the attack does not split at will.
 
@@ -210,17 +230,26 @@ def _in_context(
     inputs = job.inputs.to(torch.float64)
     if not bool(can_split(inputs, context).all()):
         return None
-    return _promised_in(context, job, budget, estimate)
+    return _promised_in(context, job, budget, estimate, ready)
 
 
 def _promised_in(
-    context: float, job: LayerJob, budget: Wasserstein, estimate: LipschitzEstimate | None
+    context: float, job: LayerJob, budget: Wasserstein, estimate: LipschitzEstimate | None, ready: Ready
 ) -> tuple[Certificate, ...]:
     """The promises of all samples against splits in a context; of any measure too where pieces may go that far."""
     inputs = job.inputs.to(torch.float64)
     far = budget.radius * math.sqrt(context) > FAR * float(inputs.radius.max())
     supported = budget.support is not None and far
-    return certify_context(job.layer, inputs, budget, context=context, lipschitz=estimate, every_bound=supported)
+    return certify_context(
+        job.layer,
+        inputs,
+        budget,
+        context=context,
+        lipschitz=estimate,
+        norms=ready.norms,
+        every_bound=supported,
+        known=ready.rows,
+    )
 
 
 def _certified(job: LayerJob, attack: Attack, result: AttackResult) -> tuple[LayerJob, bool]:

@@ -52,3 +52,28 @@ def test_a_start_that_is_no_number_begins_at_the_tokens_and_harms_no_other():
     assert (
         both.output_change >= ascend_all(at(layer, budget), measure, budget, good[None], steps=5).output_change * 0.999
     ).all()
+
+
+def test_a_summit_stays_where_nothing_is_higher_and_nobody_climbs_there_again():
+    layer, measure, budget = random_layer(Case(), generator(0)), random_measure(Case(), generator(1)), Wasserstein(0.5)
+    summit = ascend(layer, measure, budget, budget.sample(measure, generator(2)), steps=10)
+    places = []
+
+    def seen(many):
+        inner = output_change(layer, many, budget)
+        return lambda field: (places.append(field), inner(field))[1]
+
+    nowhere = torch.zeros_like(measure.points)[None]
+    found = ascend_all(seen, measure, budget, nowhere, steps=80, summit=summit.displacement)
+    assert torch.equal(found.output_change, summit.output_change)
+    assert torch.equal(found.displacement, summit.displacement)
+    assert all((values == summit.output_change).all() for values in found.history)
+    assert sum(bool(place.any()) for place in places) == 1
+
+
+def test_what_rises_above_a_summit_climbs_to_the_end():
+    layer, measure, budget = random_layer(Case(), generator(0)), random_measure(Case(), generator(1)), Wasserstein(0.5)
+    start, low = budget.sample(measure, generator(2)), 1e-3 * budget.sample(measure, generator(3))
+    alone = ascend_all(at(layer, budget), measure, budget, start[None], steps=40)
+    beside = ascend_all(at(layer, budget), measure, budget, start[None], steps=40, summit=low)
+    assert (beside.output_change >= alone.output_change * (1 - 1e-5)).all()

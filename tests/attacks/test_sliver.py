@@ -5,6 +5,7 @@ import torch
 
 from robust_attn.attacks.mass_split import Masses, MassSplit
 from robust_attn.attacks.move import Move
+from robust_attn.attacks.sliver import Look, best_sliver
 from robust_attn.budget import Frobenius, TokenRadius, Wasserstein
 from robust_attn.types import UserError
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
@@ -53,3 +54,19 @@ def test_masses_of_the_split_measure_are_those_of_the_tokens():
 def test_slivers_need_the_wasserstein_budget():
     with pytest.raises(UserError, match="Wasserstein"):
         SLIVER(scalar_layer(1.0), one_sample(scalar_measure([0.0, 1.0])), Frobenius(0.1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_a_first_look_gives_up_what_is_far_behind_and_changes_nothing_else(dtype):
+    """The generator is left where a whole search leaves it, so what follows does not depend on the look."""
+    layer, sample = scalar_layer(8.0), scalar_measure([-1.0, 1.0])
+    budget = Wasserstein(1e-2, SLIVER_SUPPORT)
+    draws = generator(0)
+    found = best_sliver(layer, sample, budget, draws, lightest=1e-8)
+    for ahead, given_up in ((found.change, False), (2 * found.change, True)):
+        again = generator(0)
+        look = Look(layer.to(dtype), ahead)
+        seen = best_sliver(layer, sample, budget, again, lightest=1e-8, look=look)
+        assert (seen.mass == 0.0) == given_up
+        assert given_up or (seen.mass, seen.source, seen.change) == (found.mass, found.source, found.change)
+        assert torch.equal(again.get_state(), draws.get_state())

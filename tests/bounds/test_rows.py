@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from robust_attn.attention.jacobian import project
+from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import rounding_at
 from robust_attn.bounds import rows as module
-from robust_attn.bounds.rows import RowBlock, _token_rows, row_blocks
+from robust_attn.bounds.rows import KnownRows, RowBlock, _token_rows, row_blocks, sample_block
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
 
 
@@ -74,3 +75,20 @@ def test_rows_of_copies_are_those_of_their_tokens(case, copies):
     for name in (field.name for field in fields(RowBlock) if field.name != "rows"):
         one, other = getattr(found, name), getattr(direct, name)
         assert torch.allclose(one.double(), other.double(), rtol=1e-7, atol=1e-12), name
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.masses != "copies"][:4], ids=str)
+def test_known_rows_are_those_of_the_tokens_and_of_their_copies(case):
+    layer, tokens = random_layer(case, generator(0)), random_measure(case, generator(1), samples=2)
+    known = KnownRows.at(layer, tokens.split(2))
+    assert known is not None
+    for measure in (tokens, tokens.split(2)):
+        found = known.of(measure)
+        assert found is not None
+        for block, fresh in zip(found, row_blocks(layer, measure), strict=True):
+            for name in ("log_p", "value_distance", "value_deviation", "slope_distance", "key_slope", "query_block"):
+                assert torch.allclose(getattr(block, name), getattr(fresh, name), rtol=1e-9, atol=1e-12)
+            assert (block.logit_error >= fresh.logit_error * (1 - 1e-12)).all()
+            assert torch.equal(sample_block(block, 1).log_p, block.log_p[1:])
+    assert known.of(tokens.with_points(tokens.points * (1 + 1e-15))) is None
+    assert known.of(TokenMeasure.uniform(tokens.points[:, :2])) is None
