@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -12,12 +13,16 @@ from robust_attn.budget import BUDGETS, Budget, TokenRadius, Wasserstein
 from robust_attn.certificates.followed import Following
 from robust_attn.data.source import LayerInputs, Source, expect_readable, read_groups
 from robust_attn.models import AttentionModel, load_model
+from robust_attn.pipeline.abreast import abreast, one_thread_each
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for
+from robust_attn.predictions.memory import kept_memory
 from robust_attn.records.kinds import Record
-from robust_attn.runs.memory import require_memory
+from robust_attn.runs.memory import most_that_fit, require_memory
 from robust_attn.types import UserError, counted
 from robust_attn.work import Asked, Work, told_as
 
+SMALL = 1024
+"""Atoms of all samples together up to which layers are worked on abreast, each by one thread."""
 LayerRecords = Callable[[LayerJob], Iterator[Record]]
 
 
@@ -80,13 +85,24 @@ def each_layer(
     for place, length in enumerate(lengths):
         require_memory(together, copies * length, heads)
         groups = _groups(work, model, layers, length, source, shown=max(lengths[:place], default=0))
-        for layer in layers:
-            desk.begin_layer(f"{settings.task.name}, layer {layer}, {counted(length, 'token')}")
-            for group in groups:
-                subject = Subject(model.name, model.origin.label, layer, origins=group.origins)
-                with told_as("budget"):
-                    yield from records(LayerJob(subject, model.layer(layer), group.measures[layer], model.max_tokens))
-            desk.end_layer()
+        title = f"{settings.task.name}, layer {{}}, {counted(length, 'token')}"
+
+        def at(layer: int, groups: Sequence[LayerInputs] = groups, title: str = title) -> Iterator[Record]:
+            desk.begin_layer(title.format(layer))
+            with kept_memory():
+                for group in groups:
+                    subject = Subject(model.name, model.origin.label, layer, origins=group.origins)
+                    with told_as("budget"):
+                        yield from records(
+                            LayerJob(subject, model.layer(layer), group.measures[layer], model.max_tokens)
+                        )
+
+        atoms = together * copies * length
+        with one_thread_each(model.device.type == "cpu" and atoms <= SMALL) as threads:
+            workers = min(threads, most_that_fit(together, copies * length, heads))
+            for found in abreast([partial(at, layer) for layer in layers], workers):
+                yield from found
+                desk.end_layer()
 
 
 def _groups(

@@ -37,6 +37,13 @@ def require_memory(samples: int, atoms: int, heads: int) -> None:
         )
 
 
+def most_that_fit(samples: int, atoms: int, heads: int) -> int:
+    """How many layers may be certified at once: what they take stays below half of what is free; one at least."""
+    available = available_bytes()
+    fitting = 1 if available is None else available // (2 * certificate_bytes(samples, atoms, heads))
+    return max(1, int(fitting))
+
+
 def available_bytes() -> int | None:
     """What the machine and the process's control group leave; None where neither says."""
     known = [value for value in (_machine(), *(_left(*pair) for pair in LIMITS)) if value is not None]
