@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar, final
 
 import torch
@@ -53,6 +53,8 @@ class OutputChange(Target):
     layer: AttentionLayer
     measure: TokenMeasure
     steps: Steps = field(default_factory=Steps)
+    differences: list[tuple[TokenMeasure, Difference | None]] = field(default_factory=list, repr=False)
+    """What was found around the measures that were searched so far."""
     splits_hold_moves: ClassVar[bool] = True
 
     def rough(self, base: TokenMeasure) -> Difference | None:
@@ -61,7 +63,16 @@ class OutputChange(Target):
             return None
         if float(base.masses[base.present].min()) < LIGHT:
             return None
-        return Difference.at(self.layer, base)
+        for known, found in self.differences:
+            if known is base:
+                return found
+        self.differences.append((base, Difference.at(self.layer, base, single=self.single_layer)))
+        return self.differences[-1][1]
+
+    @cached_property
+    def single_layer(self) -> AttentionLayer:
+        """The layer in single precision."""
+        return self.layer.to(torch.float32)
 
     def objective(self, base: TokenMeasure, budget: Budget) -> Objective:
         """The output change and its gradient."""
@@ -200,7 +211,7 @@ class OutputChange(Target):
         """What slivers are up against, and the layer in single precision where that can tell a token from its place."""
         small = self.layer.stacked_projections.numel() < SINGLE_FROM
         near = budget.radius < SINGLE_WAY * float(self.measure.radius.max())
-        layer = self.layer if small or near else self.layer.to(torch.float32)
+        layer = self.layer if small or near else self.single_layer
         return [Look(layer, value) for value in ahead.tolist()]
 
 

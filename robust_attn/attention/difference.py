@@ -45,8 +45,13 @@ class Difference:
     mean: Float[Tensor, "*batch heads n value_width"]
 
     @classmethod
-    def at(cls, layer: AttentionLayer, base: TokenMeasure) -> Difference | None:
-        """None where the formula does not hold or numbers do not fit: sinks, norms of queries, rows that see nobody."""
+    def at(
+        cls, layer: AttentionLayer, base: TokenMeasure, *, single: AttentionLayer | None = None
+    ) -> Difference | None:
+        """None where the formula does not hold or numbers do not fit: sinks, norms of queries, rows that see nobody.
+
+        `single` is the layer in single precision, where somebody has it.
+        """
         if layer.normed or layer.sinks is not None:
             return None
         if layer.heads * base.masses.numel() * base.length > KEPT_ELEMENTS:
@@ -56,11 +61,12 @@ class Difference:
         parts = project(layer, base)
         values = parts.v - parts.v.mean(-2, keepdim=True)
         log_p = all_logits(layer, base, parts, slice(None)).log_softmax(-1)
-        single = [part.float() for part in (parts.q, parts.k, parts.v, values, log_p.exp() @ values)]
-        if not all(bool(torch.isfinite(part).all()) for part in single):
+        rounded = [part.float() for part in (parts.q, parts.k, parts.v, values, log_p.exp() @ values)]
+        if not all(bool(torch.isfinite(part).all()) for part in rounded):
             return None
         measure = TokenMeasure(base.points.float(), base.masses.float(), base.positions)
-        return cls(layer.to(torch.float32), measure, Projections(*single[:3]), log_p.float(), *single[3:])
+        single_layer = layer.to(torch.float32) if single is None else single
+        return cls(single_layer, measure, Projections(*rounded[:3]), log_p.float(), *rounded[3:])
 
     def moved(self, displacement: Float[Tensor, "*more n d"]) -> LayerJacobian:
         """The derivative at the displaced base, with the difference of the outputs in place of its `value`."""
