@@ -16,8 +16,10 @@ import torch
 
 from benchmarks.measuring import cpu_seconds, print_table, timed
 from robust_attn.attacks.mass_split import MassSplit
+from robust_attn.bounds.rows import KnownRows
 from robust_attn.budget import Wasserstein
 from robust_attn.certificates.layer import certify_batch
+from robust_attn.certificates.measures import certify_context
 from robust_attn.data.source import Prose, read_inputs
 from robust_attn.models import AttentionModel, load_model
 from robust_attn.observation import observe
@@ -27,22 +29,27 @@ from robust_attn.pipeline.motion import motion_parts
 from robust_attn.spectral.lipschitz import split_lipschitz
 from robust_attn.spectral.norms import head_norms
 
-PHASES = ("attack", "of it measuring", "Lanczos", "norms", "bounds", "hygiene", "motion")
+PHASES = ("attack", "of it measuring", "Lanczos", "norms", "rows", "bounds", "in context", "hygiene", "motion")
 
 
 def phases(job: LayerJob, radius: float) -> list[float]:
     """CPU seconds of each phase of one layer."""
     budget, layer, inputs = Wasserstein(radius), job.layer, job.inputs
-    attack = partial(MassSplit(), layer, inputs, budget, generator=generator_for(0, "attack", job.subject.layer))
+    splitting = MassSplit().in_context(job.longest)
+    attack = partial(splitting, layer, inputs, budget, generator=generator_for(0, "attack", job.subject.layer))
     result, attacking = timed(attack)
     seen = result.observation
     _, measuring = timed(partial(observe, layer, seen.base, seen.measure.points, budget))
     estimate, lanczos = timed(partial(split_lipschitz, layer, inputs, weights=inputs.masses, seed=0))
     norms, norming = timed(partial(head_norms, layer))
-    _, bounding = timed(partial(certify_batch, layer, seen.base, budget, lipschitz=estimate, norms=norms))
+    rows, looking = timed(partial(KnownRows.at, layer, seen.base))
+    known = {"lipschitz": estimate, "norms": norms, "known": rows}
+    _, bounding = timed(partial(certify_batch, layer, seen.base, budget, **known))
+    promise = partial(certify_context, layer, inputs, budget, context=splitting.context_length, **known)
+    _, promising = timed(promise)
     _, hygiene = timed(partial(_hygiene, job, result, seed=0))
     _, motion = timed(partial(motion_parts, seen, inputs.length))
-    return [attacking, measuring, lanczos, norming, bounding, hygiene, motion]
+    return [attacking, measuring, lanczos, norming, looking, bounding, promising, hygiene, motion]
 
 
 def forward_seconds(model: AttentionModel, samples: int, tokens: int) -> float:
@@ -74,7 +81,7 @@ def main() -> None:
     forward = forward_seconds(model, options.samples, options.tokens)
     rows = []
     for layer in options.layers:
-        job = LayerJob(Subject(model.name, model.origin.label, layer), model.layer(layer), inputs[layer])
+        job = LayerJob(Subject(model.name, model.origin.label, layer), model.layer(layer), inputs[layer], model.max_tokens)
         found = phases(job, options.radius)
         whole = sum(found) - found[1]
         rows.append([layer, *(f"{each / forward:.1f}" for each in found), f"{whole / forward:.0f}", f"{whole:.2f}"])

@@ -233,10 +233,11 @@ def spread(p: Float[Tensor, "*batch rows n"], points: Float[Tensor, "*batch _ n 
     A mean of points errs as much as they do, a deviation no more; products of n terms, or of k where there are fewer
     atoms than coordinates, add as many units of the trace.
     """
-    mean = (p[..., None] * points).sum(-2, keepdim=True)
+    shared = points.shape[-3] == 1  # the same for every row, so that one product finds all means
+    mean = (p @ points.squeeze(-3)).unsqueeze(-2) if shared else (p[..., None] * points).sum(-2, keepdim=True)
     difference = points - mean
     weighted = difference * p.sqrt()[..., None]
-    trace = UNIT * (max(p.shape[-1], points.shape[-1]) + 10) * weighted.square().sum((-2, -1))
+    trace = UNIT * (max(p.shape[-1], points.shape[-1]) + 10) * torch.linalg.vector_norm(weighted, dim=(-2, -1)) ** 2
     gram = weighted @ weighted.mT if weighted.shape[-2] < weighted.shape[-1] else weighted.mT @ weighted
     deviation = (covariance_norm_upper(gram) + trace).sqrt()
     return Spread(difference.norm(dim=-1) + 2 * error[..., None, None], deviation + error[..., None], weighted)

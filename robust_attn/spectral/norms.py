@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from robust_attn.attention.head_norm import HeadNorm
@@ -34,8 +34,8 @@ def norm_upper(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*
     matrix = matrix.double()
     if min(matrix.shape[-2:]) >= EIGENVALUES_FROM:
         return _root_of_gram(matrix if matrix.shape[-2] <= matrix.shape[-1] else matrix.mT)
-    finite = torch.isfinite(matrix).flatten(-2).all(-1)
-    norm = torch.linalg.svdvals(torch.where(finite[..., None, None], matrix, 0.0))[..., 0] * (1 + SVD_MARGIN)
+    matrix, finite = _finite(matrix)
+    norm = torch.linalg.svdvals(matrix)[..., 0] * (1 + SVD_MARGIN)
     return torch.where(finite, norm, torch.nan)
 
 
@@ -43,7 +43,7 @@ def _root_of_gram(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor,
     """|M M^T|^{1/2} of wide matrices, scaled by their largest entry so that no square vanishes."""
     top = matrix.abs().amax((-2, -1))
     scaled = matrix / torch.where(top > 0, top, torch.ones_like(top))[..., None, None]
-    error = UNIT * (matrix.shape[-1] + 2) * scaled.square().sum((-2, -1))
+    error = UNIT * (matrix.shape[-1] + 2) * torch.linalg.vector_norm(scaled, dim=(-2, -1)) ** 2
     return (_largest_eigenvalue(scaled @ scaled.mT) + error).sqrt() * (1 + SVD_MARGIN) * top
 
 
@@ -83,11 +83,22 @@ def covariance_norm_upper(covariance: Float[Tensor, "*batch k k"]) -> Float[Tens
 
 def _largest_eigenvalue(covariance: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch"]:
     """Not a number where the matrix has an entry that is not finite."""
-    covariance = covariance.double()
-    finite = torch.isfinite(covariance).flatten(-2).all(-1)
-    values = torch.linalg.eigvalsh(torch.where(finite[..., None, None], covariance, 0.0))
+    covariance, finite = _finite(covariance.double())
+    values = torch.linalg.eigvalsh(covariance)
     largest = torch.maximum(values[..., -1], -values[..., 0]) * (1 + SVD_MARGIN)
     return torch.where(finite, largest, torch.nan)
+
+
+def _finite(matrix: Float[Tensor, "*batch rows columns"]) -> tuple[Tensor, Bool[Tensor, "*batch"]]:
+    """The matrices with zeros in place of those that have an entry that is not finite, and which have none.
+
+    A sum of entries is finite only if all of them are, so mostly nothing is copied.
+    """
+    finite = torch.isfinite(matrix.sum((-2, -1)))
+    if bool(finite.all()):
+        return matrix, finite
+    finite = torch.isfinite(matrix).flatten(-2).all(-1)
+    return torch.where(finite[..., None, None], matrix, 0.0), finite
 
 
 def _gram_iteration(covariance: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch"]:
