@@ -81,7 +81,9 @@ def main() -> None:
     forward = forward_seconds(model, options.samples, options.tokens)
     rows = []
     for layer in options.layers:
-        job = LayerJob(Subject(model.name, model.origin.label, layer), model.layer(layer), inputs[layer], model.max_tokens)
+        job = LayerJob(
+            Subject(model.name, model.origin.label, layer), model.layer(layer), inputs[layer], model.max_tokens
+        )
         found = phases(job, options.radius)
         whole = sum(found) - found[1]
         rows.append([layer, *(f"{each / forward:.1f}" for each in found), f"{whole / forward:.0f}", f"{whole:.2f}"])
