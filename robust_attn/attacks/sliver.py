@@ -32,7 +32,7 @@ FINALISTS = 6
 LOOKS = ((16, 5, 0.3), (None, 8, 0.55))
 """First so many of the starts, then all, go so many steps: below this part of what a sliver must beat there is no hope.
 
-Of 32 searches that went on to win the one that was latest had 0.49 and 0.73 of it by then (docs/attacks.md).
+Chosen from searches on MiniLM: of 32 that went on to win the latest had 0.49 and 0.73 of it by then (docs/attacks.md).
 """
 RANDOM_PLACES = 12
 ROUNDED = 1e-9
