@@ -30,6 +30,8 @@ BLOCK_ELEMENTS = 2**23
 """Attention weights in flight at once: 64 MB in float64. Smaller blocks cost calls, larger ones cache misses."""
 KEPT_ELEMENTS = 2**25
 """Attention weights that may be kept for reuse: 256 MB in float64."""
+STREAMED_ELEMENTS = 2**22
+"""More attention weights than this are faster computed again than read from memory, where they can be streamed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,7 @@ class LayerJacobian(Jacobian):
         """One forward pass at the measure. `block` rows at a time; by default as many as fit BLOCK_ELEMENTS."""
         parts = project(layer, measure)
         elements = parts.q[..., 0].numel() * measure.length
-        if block is None and elements > KEPT_ELEMENTS and _streams(layer, parts.q):
+        if block is None and elements > STREAMED_ELEMENTS and _streams(layer, parts.q):
             return cls._streaming(layer, measure, parts)
         keep = keep_attention and elements <= KEPT_ELEMENTS
         means, kept = [], []

@@ -22,6 +22,8 @@ from robust_attn.attention.mask import Visibility
 
 BLOCK_ENTRIES = 2**19
 """Attention weights of one head in flight at once: 4 MB in float64, small enough for a cache."""
+BLOCK_ROWS = 128
+"""Rows in flight at most: under a causal mask a block takes in what its last row sees."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class Streamed:
         return self.q.new_empty(size), self.q.new_empty(size)
 
     def _height(self) -> int:
-        return min(self.q.shape[-2], max(1, BLOCK_ENTRIES // self.q.shape[-2]))
+        return min(self.q.shape[-2], BLOCK_ROWS, max(1, BLOCK_ENTRIES // self.q.shape[-2]))
 
     def _blocks(self) -> Iterator[Block]:
         (maps, length), samples, height = self.q.shape[:2], self.positions.shape[0], self._height()

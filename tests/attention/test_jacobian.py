@@ -33,6 +33,7 @@ class TestLayerJacobianInRowBlocks(JacobianLaws):
     def _small_blocks(self, monkeypatch):
         monkeypatch.setattr(module, "BLOCK_ELEMENTS", 8)
         monkeypatch.setattr(module, "KEPT_ELEMENTS", 0)
+        monkeypatch.setattr(module, "STREAMED_ELEMENTS", 0)
         monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 8)
 
     def make(self, case, g):

@@ -13,7 +13,7 @@ from tests.cases import MORE_CASES, Case, generator, random_layer, random_measur
 
 @pytest.fixture
 def _streaming(monkeypatch):
-    monkeypatch.setattr(jacobian, "KEPT_ELEMENTS", 0)
+    monkeypatch.setattr(jacobian, "STREAMED_ELEMENTS", 0)
     monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 12)
 
 
@@ -24,7 +24,7 @@ def test_values_and_both_products_are_those_of_kept_weights(case: Case, window: 
     layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
     layer = windowed(layer, case, generator(2)) if window else layer
     here = layer.linearize(measure)
-    monkeypatch.setattr(jacobian, "KEPT_ELEMENTS", 2**25)
+    monkeypatch.setattr(jacobian, "STREAMED_ELEMENTS", 2**25)
     there = layer.linearize(measure)
     assert here.streamed is not None
     assert there.kept is not None
