@@ -49,7 +49,7 @@ def candidates(bounds: OneToken, tries: int) -> list[int]:
 
 
 def observed(before: LayerJacobian, displacement: Tensor, budget: Wasserstein) -> tuple[float, LayerJacobian, Tensor]:
-    """The gain of a displacement once it is certainly inside the budget, where it leads, and the change of the output."""
+    """The gain of a displacement once it is certainly inside the budget, where it leads, and what the output does."""
     measure = before.measure
     after = before.layer.linearize(moved_inside(measure, measure.points + displacement, budget))
     change = after.value - before.value
@@ -90,10 +90,8 @@ def one_length(layer: AttentionLayer, measure: TokenMeasure, options: argparse.N
     assert everything <= bounds.hull / options.radius
     numbers = [gain, *proved, everything, float(constant.lower), float(constant.upper), bounds.hull / options.radius]
     seconds, peak = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return [f"{measure.length}", f"{reach:.3g}", f"{token}", *(f"{number:.5g}" for number in numbers)] + [
-        f"{seconds:.0f}",
-        f"{peak:.2f}",
-    ]
+    told = [f"{measure.length}", f"{reach:.3g}", f"{token}", *(f"{number:.5g}" for number in numbers)]
+    return [*told, f"{seconds:.0f}", f"{peak:.2f}"]
 
 
 def main() -> None:

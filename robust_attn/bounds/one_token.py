@@ -3,7 +3,7 @@
 Row i sees the moved token j through one logit and one value. With P = P_ij, t what the logit moves and u_i the mean
 value of the row,
 
-    f_i(after) - f_i = sum_h rho (u_j - u_i) + P' V d,    rho = P (e^t - 1) / (1 + P (e^t - 1)),    P' = P e^t / (1 + P (e^t - 1))
+    f_i(after) - f_i = sum_h rho (u_j - u_i) + P' V d,    rho = P (e^t - 1) / (1 + P (e^t - 1)),  P' = rho + P (1 - rho)
 
 exactly, so no remainder is to be bounded: |t| <= T is all that is asked. Memory is that of a few rows of attention, so
 this holds at lengths where no other certificate can be computed.
@@ -91,8 +91,8 @@ class OneToken:
         seen = self._seen(token)
         logit = self._logits(token) + measure.masses[token].log() - self.at.log_normalizer
         p = torch.where(seen, logit.exp(), 0.0)
-        rows = self._rows(p[..., None], seen[:, None], slope[..., None], self.reach[token], slice(token, token + 1))
-        rows = rows[:, 0]
+        everyone = slice(0, measure.length)
+        rows = self._rows(p[..., None], seen[:, None], slope[..., None], everyone, slice(token, token + 1))[:, 0]
         rows[token] = self._own(slice(token, token + 1))[0]
         total = (self.weights * rows**2).sum().sqrt() * MARGIN
         return float(torch.minimum(total, self.each[token]))
@@ -135,7 +135,7 @@ class OneToken:
         for rows, p in self.at.attention_blocks():
             seen = visible(layer.mask, measure.positions, measure.masses, rows)
             self.farthest[:, rows] = self._farthest(rows, seen)
-            change = self._rows(p, seen, slope[:, rows, None], self.reach, slice(None), rows)
+            change = self._rows(p, seen, slope[:, rows, None], rows, slice(0, measure.length))
             index = torch.arange(rows.start, rows.stop)
             change[index - rows.start, index] = self._own(rows)
             squares += (self.weights[rows, None] * change**2).sum(0)
@@ -159,13 +159,12 @@ class OneToken:
         p: Float[Tensor, "heads rows tokens"],
         seen: Tensor,
         slope: Float[Tensor, "heads rows 1"],
-        reach: Tensor,
+        rows: slice,
         tokens: slice,
-        rows: slice = slice(None),
     ) -> Float[Tensor, "rows tokens"]:
         """How far each row goes when each of the tokens moves: by the formula, or to the end of the hull."""
         part, value = self.error.weight[:, None, None], self.norms.value[:, None, None]
-        farthest = self.farthest[:, rows, None]
+        farthest, reach = self.farthest[:, rows, None], self.reach[tokens]
         distance = self._distance(rows, tokens) + part.clamp_max(1.0) * farthest
         likely = (p * (1 + part)).clamp(SEEN, 1.0)
         ratio, after = moved_weights(likely, slope * reach)
