@@ -103,7 +103,7 @@ def one_run(folder: Path, *arguments: str) -> dict[tuple[int, int], dict[str, An
     settings = [item for item in SMALL if item != "-m" and not item.startswith("samples=")]
     done = subprocess.run(
         [sys.executable, "-m", "robust_attn", *settings, *arguments, f"hydra.run.dir={folder}"], cwd=folder.parent,
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False,
+        env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return _by_place((folder / "records.jsonl").read_bytes().splitlines())
