@@ -8,7 +8,8 @@ The context is running English (data=prose). W2 is that of the embeddings: one t
 radius * sqrt(n). One backward pass gives the gradient of the margin (the logit of the next token less that of the
 runner-up) with respect to every embedding; layers are recomputed there, and attention never holds more than a block of
 rows, so memory grows with n and not with its square. Looked at: the token with the largest gradient, and the one with
-the largest gradient that is at least `--far` tokens before the end.
+the largest gradient that is at least `--far` tokens before the end. With `--end` the gradient is that of the last
+`--far` tokens alone, from what the model remembers of those before: a forward pass and little more.
 
     moved     against the gradient, as far as W2 `--radius` allows; at the end for all tokens at once
     near      typed in its place: of all tokens of the vocabulary within that distance, the one that the gradient likes
@@ -81,6 +82,15 @@ class Reader:
                 inputs_embeds=points[None, first:], past_key_values=memory, use_cache=True, logits_to_keep=1
             )
         return said.logits[0, -1]
+
+    def gradient_at_end(self, count: int) -> Tensor:
+        """The same for the last tokens, whose embeddings nothing before them has seen; zero for the others."""
+        (first, second), memory = self.pair, copy.deepcopy(self.memory)
+        memory.crop(-count)
+        points = self.points[-count:].clone().requires_grad_()
+        said = self.model.module(inputs_embeds=points[None], past_key_values=memory, use_cache=True, logits_to_keep=1)
+        (found,) = torch.autograd.grad(said.logits[0, -1, first] - said.logits[0, -1, second], points)
+        return torch.cat((torch.zeros_like(self.points[:-count]), found))
 
     def gradient(self) -> Tensor:
         """Of the margin over the runner-up with respect to every embedding; every layer is computed twice."""
@@ -165,14 +175,17 @@ def spelled(reader: Reader, token: int) -> str:
 def one_length(model: ra.AttentionModel, length: int, options: argparse.Namespace) -> list[list[str]]:
     ids = torch.tensor(text_windows(Prose(), model, tokens=length, samples=1)[0].ids[:length])
     reader = Reader.of(model, ids)
-    gradient = reader.gradient()
+    gradient = reader.gradient_at_end(options.far) if options.end else reader.gradient()
     sizes = gradient.norm(dim=-1)
-    places = [int(sizes.argmax()), int(sizes[: length - options.far].argmax())]
+    places = [int(sizes.argmax()), *([] if options.end else [int(sizes[: length - options.far].argmax())])]
     print(f"n = {length}: of the gradient's norm, one token has {float(sizes.max() / sizes.norm()):.3f}", end="")
-    print(f" and one {options.far} or more before the end {float(sizes[places[1]] / sizes.norm()):.3f}")
+    if options.end:
+        print(f", of that of the last {options.far}")
+    else:
+        print(f" and one {options.far} or more before the end {float(sizes[places[-1]] / sizes.norm()):.3f}")
     every = reader.after(moved(reader.points, gradient, None, options.radius))
     tries = [one for place in dict.fromkeys(places) for one in tried_at(reader, gradient, place, options, ids)]
-    tries.append(Tried("all", "", "moved", options.radius, every))
+    tries.append(Tried(f"last {options.far}" if options.end else "all", "", "moved", options.radius, every))
     before, rows = reader.margin(reader.logits), []
     for each in tries:
         said = ["", "", ""] if each.logits is None else outcome(reader, each.logits)
@@ -191,6 +204,7 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 2048])
     parser.add_argument("--radius", type=float, default=0.01)
     parser.add_argument("--far", type=int, default=128)
+    parser.add_argument("--end", action="store_true", help="the gradient of the last tokens alone")
     parser.add_argument("--quick", action="store_true", help="n = 160 alone")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -9,7 +9,7 @@ float64. A token of n has mass 1/n, so within W2 `--radius` it alone may go radi
 per radius, in the norm of the masses, measured by whole forward passes.
 
     one, which          the strongest of `--tries` tokens (those with the largest upper values, the first, one in the
-                        middle, the last), by 20 + 20 steps on the layer's output as a function of that token
+                        middle, the last), by `--search` steps of two kinds on the layer's output as a function of it
     certified           for that token moved alone; `any` for whichever token
     all                 all tokens moved: the better of two starts (the direction of the largest singular value, and the
                         one token), each by `--climb` steps of ascent
@@ -74,7 +74,8 @@ def one_length(layer: AttentionLayer, measure: TokenMeasure, options: argparse.N
     bounds = OneToken.of(layer, measure, budget)
     strongest, reach = None, options.radius * math.sqrt(measure.length)
     for token in candidates(bounds, options.tries):
-        displacement = strongest_displacement(MovedToken.of(bounds.at, token), measure.masses, reach)
+        moving = MovedToken.of(bounds.at, token)
+        displacement = strongest_displacement(moving, measure.masses, reach, steps=options.search)
         points = torch.zeros_like(measure.points)
         points[token] = displacement
         gain = observed(bounds.at, points, budget)[0]
@@ -82,13 +83,16 @@ def one_length(layer: AttentionLayer, measure: TokenMeasure, options: argparse.N
             strongest = (gain, token, points)
     assert strongest is not None
     gain, token, moved = strongest
-    constant = local_lipschitz(layer, measure, seed=0, steps=options.steps)
-    steep = constant.direction * (options.radius / measure.masses.sqrt()[:, None])
-    everything = max(climbed(bounds.at, each, budget, options.climb) for each in (steep, moved))
+    lower, upper, everything = math.nan, math.nan, math.nan
+    if options.steps:
+        constant = local_lipschitz(layer, measure, seed=0, steps=options.steps)
+        lower, upper = float(constant.lower), float(constant.upper)
+        steep = constant.direction * (options.radius / measure.masses.sqrt()[:, None])
+        everything = max(climbed(bounds.at, each, budget, options.climb) for each in (steep, moved))
     proved = [bounds.change(token) / options.radius, bounds.largest()[1] / options.radius]
     assert gain <= proved[0] <= proved[1] + 1e-9
-    assert everything <= bounds.hull / options.radius
-    numbers = [gain, *proved, everything, float(constant.lower), float(constant.upper), bounds.hull / options.radius]
+    assert not everything > bounds.hull / options.radius
+    numbers = [gain, *proved, everything, lower, upper, bounds.hull / options.radius]
     seconds, peak = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     told = [f"{measure.length}", f"{reach:.3g}", f"{token}", *(f"{number:.5g}" for number in numbers)]
     return [*told, f"{seconds:.0f}", f"{peak:.2f}"]
@@ -102,7 +106,8 @@ def main() -> None:
     parser.add_argument("--radius", type=float, default=0.01)
     parser.add_argument("--tries", type=int, default=4)
     parser.add_argument("--climb", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=32, help="Lanczos steps at most")
+    parser.add_argument("--steps", type=int, default=32, help="Lanczos steps at most; 0 leaves moving all tokens out")
+    parser.add_argument("--search", type=int, default=20, help="steps of either kind for one token")
     parser.add_argument("--quick", action="store_true", help="n = 64 alone")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -137,6 +137,8 @@ class LayerJacobian(Jacobian):
     @cached_property
     def log_normalizer(self) -> Float[Tensor, "*batch heads n"]:
         """log sum_j m_j exp(s_ij) of every row, with the sink; minus infinity for one that sees nobody."""
+        if self.streamed is not None:
+            return self.streamed.log_total.reshape(self.mean.shape[:-1])
         blocks = row_blocks(self.projections, None)
         pieces = (all_logits(self.layer, self.measure, self.projections, rows).logsumexp(-1) for rows in blocks)
         return torch.cat(list(pieces), dim=-1)

@@ -45,7 +45,8 @@ class Streamed:
     q: Float[Tensor, "maps n width"]
     keys: Float[Tensor, "maps width n"]
     values: Float[Tensor, "maps value_width n"]
-    log_masses: Float[Tensor, "samples n"] | None
+    log_masses: Float[Tensor, "samples n"]
+    equal: bool
     positions: Int[Tensor, "samples n"]
     mask: Visibility
     scale: float
@@ -66,11 +67,10 @@ class Streamed:
         scale: float,
     ) -> Streamed:
         """One pass over all weights: the largest logit and the sum of every row, and its mean value."""
-        equal = bool((masses == masses[:, :1]).all())  # then they drop out of every row
+        equal = bool((masses == masses[:, :1]).all())
         row = q.new_empty(*q.shape[:-1], 1)
         mean = q.new_empty(*q.shape[:-1], values.shape[-2])
-        log_masses = None if equal else masses.log()
-        found = cls(q, keys, values, log_masses, positions, mask, scale, row, torch.empty_like(row), mean)
+        found = cls(q, keys, values, masses.log(), equal, positions, mask, scale, row, torch.empty_like(row), mean)
         found._first_pass()
         return found
 
@@ -108,6 +108,13 @@ class Streamed:
             dv[head, :, columns].addmm_((here * inverse).mT, weights)
         return dq, dk, dv
 
+    @property
+    def log_total(self) -> Float[Tensor, "maps n"]:
+        """log sum_j m_j exp(s_ij) of every row; minus infinity for one that sees nobody."""
+        found = torch.where(self.inverse > 0, self.shift - self.inverse.log(), -math.inf)[..., 0]
+        heads = self.q.shape[0] // self.positions.shape[0]
+        return found + self.log_masses[:, :1].repeat_interleave(heads, dim=0) if self.equal else found
+
     def _first_pass(self) -> None:
         room = self._room()[0]
         for block in self._blocks():
@@ -128,7 +135,7 @@ class Streamed:
         columns, surely = block.columns, block.surely
         keys = self.keys[block.head, :, columns]
         logits = torch.mm(self.q[block.head, block.rows] * self.scale, keys, out=_shaped(room, block))
-        if self.log_masses is not None:
+        if not self.equal:  # equal ones drop out of every row
             logits += self.log_masses[block.sample, columns]
         positions = self.positions[block.sample]
         for part in (slice(columns.start, surely.start), slice(surely.stop, columns.stop)):

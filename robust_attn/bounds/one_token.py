@@ -22,6 +22,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import UNIT, Rounding, rounding_at, within_range
+from robust_attn.attention.streamed import seen_columns
 from robust_attn.bounds.interval import MARGIN
 from robust_attn.bounds.pieces import SEEN, certain
 from robust_attn.budget import Frobenius, Wasserstein
@@ -133,17 +134,18 @@ class OneToken:
         slope = abs(layer.scale) * stretch * key[:, None] * self.at.projections.q.norm(dim=-1)
         slope, squares = slope + self.error.key_slope[:, None], torch.zeros_like(self.each)
         for rows, p in self.at.attention_blocks():
-            seen = visible(layer.mask, measure.positions, measure.masses, rows)
-            self.farthest[:, rows] = self._farthest(rows, seen)
-            change = self._rows(p, seen, slope[:, rows, None], rows, slice(0, measure.length))
+            tokens, _ = seen_columns(layer.mask, measure.positions, rows)
+            seen = visible(layer.mask, measure.positions, measure.masses, rows)[:, tokens]
+            self.farthest[:, rows] = self._farthest(rows, tokens, seen)
+            change = self._rows(p[..., tokens], seen, slope[:, rows, None], rows, tokens)
             index = torch.arange(rows.start, rows.stop)
-            change[index - rows.start, index] = self._own(rows)
-            squares += (self.weights[rows, None] * change**2).sum(0)
+            change[index - rows.start, index - tokens.start] = self._own(rows)
+            squares[tokens] += (self.weights[rows, None] * change**2).sum(0)
         self.each.copy_(squares.sqrt() * MARGIN)
 
-    def _farthest(self, rows: slice, seen: Tensor) -> Float[Tensor, "heads rows"]:
+    def _farthest(self, rows: slice, tokens: slice, seen: Tensor) -> Float[Tensor, "heads rows"]:
         """The largest distance of a visible value from the row's exact mean."""
-        found = torch.where(seen, self._distance(rows, slice(None)), 0.0).amax(-1)
+        found = torch.where(seen, self._distance(rows, tokens), 0.0).amax(-1)
         return found * (1 + self.error.weight.clamp_max(1.0))[:, None]
 
     def _distance(self, rows: slice, tokens: slice) -> Float[Tensor, "heads rows tokens"]:

@@ -31,6 +31,7 @@ def test_values_and_both_products_are_those_of_kept_weights(case: Case, window: 
     tangent = torch.randn(here.domain, generator=generator(3), dtype=torch.float64)
     cotangent = torch.randn(here.codomain, generator=generator(4), dtype=torch.float64)
     assert (here.value - there.value).abs().max() <= 1e-13
+    assert torch.allclose(here.log_normalizer, there.log_normalizer, rtol=0, atol=1e-13)
     assert (here.jvp(tangent) - there.jvp(tangent)).abs().max() <= 1e-13
     assert (here.vjp(cotangent) - there.vjp(cotangent)).abs().max() <= 1e-13
 
