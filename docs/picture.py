@@ -88,7 +88,7 @@ def bounded(panel: Axes) -> None:
 
 
 def atom(panel: Axes, place: tuple[float, float], colour: str, mass: float) -> None:
-    """A token, or a part of one, as large as its mass."""
+    """A token, or a piece of one, as large as its mass."""
     panel.scatter(*place, s=mass, color=colour, edgecolor="white", linewidth=1, zorder=3)
 
 

@@ -2,9 +2,11 @@
 
     python docs/record.py results.txt -m benchmarks.results
     python docs/record.py --with report.md quickstart.txt -m robust_attn experiment=quickstart
+    python docs/record.py --with report.md --with summary.json --keep DIR radius.txt -m robust_attn experiment=radius
 
 A page quotes lines of such a file below a comment, `<!-- recorded: results.txt -->`. `--with FILE` adds a file of the
-run's folder to what was printed. Record from a clean checkout: the commit that is written down is the one that ran.
+run's folder to what was printed, `--keep DIR` keeps the folder, for its figures. Record from a clean checkout: the
+commit that is written down is the one that ran.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import datetime
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,23 +28,27 @@ def main() -> None:
     """Run the command, and keep its output below the command, the date and the commit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="the file in docs/recorded/")
-    parser.add_argument("--with", dest="file", help="a file of the run's folder, such as report.md")
+    parser.add_argument("--with", dest="files", action="append", help="a file of the run's folder, such as report.md")
+    parser.add_argument("--keep", type=Path, help="where the run's folder is kept; with --with")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="what follows `python`")
     asked = parser.parse_args()
-    output = printed(asked.command, asked.file)
+    output = printed(asked.command, asked.files or [], asked.keep)
     heading = f"$ {shlex.join(['python', *asked.command])}\n{today()}, commit {commit()}\n"
     (ROOT / "docs" / "recorded" / asked.name).write_text(f"{heading}\n{output}", encoding="utf-8")
 
 
-def printed(command: list[str], file: str | None) -> str:
-    """What the command prints, and the file that it leaves in its folder."""
+def printed(command: list[str], files: list[str], keep: Path | None) -> str:
+    """What the command prints, and what is asked for of the files that it leaves in its folder."""
     environment = os.environ | {"COLUMNS": "100"}
     with tempfile.TemporaryDirectory() as folder:
-        place = [f"hydra.run.dir={folder}/run", "tracker=none"] if file else []
+        place = [f"hydra.run.dir={folder}/run", "tracker=none"] if files else []
         ran = subprocess.run(
             [sys.executable, *command, *place], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
         )
-        return ran.stdout + (f"\n{file}\n\n{Path(folder, 'run', file).read_text(encoding='utf-8')}" if file else "")
+        if keep:
+            shutil.copytree(Path(folder, "run"), keep)
+        kept = [f"\n{file}\n\n{Path(folder, 'run', file).read_text(encoding='utf-8')}" for file in files]
+        return "".join([ran.stdout, *kept])
 
 
 def today() -> str:

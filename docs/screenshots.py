@@ -1,6 +1,6 @@
 """Makes the pictures of reports in docs/: runs what they show, then photographs the reports in chromium.
 
-    python docs/screenshots.py             # a run on MiniLM: some minutes
+    python docs/screenshots.py             # the quickstart: a minute
     python docs/screenshots.py --runs DIR  # keep the runs in DIR, and use those that are there already
     python docs/screenshots.py --look DIR report.html ...  # whole reports into DIR, on a laptop and a telephone, light
                                            # and dark, to be looked at; says what is wider than the screen, and how
@@ -43,8 +43,7 @@ class Picture:
     scheme: str = "light"
 
 
-MINILM = ("attack=mass_split", "model=minilm", "layers=[0,3]", "samples=2", "tracker=none")
-PICTURES = (Picture("report_minilm", MINILM, "#layer-table"),)
+PICTURES = (Picture("report_minilm", ("experiment=quickstart", "tracker=none"), "#layer-table"),)
 
 
 def called(*command: str) -> None:

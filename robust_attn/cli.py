@@ -60,8 +60,7 @@ def run_command_line() -> ExitStatus:
         print(f"robust_attn {version('robust_attn')}")
         return ExitStatus.OK
     if {"--help", "-h"} & set(sys.argv[1:]):  # Hydra's own would take seconds to list the groups
-        print(help_text())
-        return ExitStatus.OK
+        return _shown(help_text())
     register_schemas()
     os.environ["HYDRA_FULL_ERROR"] = "1"
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -193,6 +192,15 @@ def _was_interrupted(error: BaseException | None) -> bool:
 def _failure(error: BaseException) -> str:
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words} (set {TRACEBACK_VARIABLE}=1 for the traceback)"
+
+
+def _shown(text: str) -> ExitStatus:
+    """Print it, to a reader who may have seen enough (`| head`) before its end."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python writes when it ends goes nowhere
+    return ExitStatus.OK
 
 
 def _told(sentence: str, status: ExitStatus) -> ExitStatus:

@@ -97,9 +97,10 @@ def _closed(folder: RunFolder, summary: Summary, console: Console, *, interrupte
         trouble = _reported(folder.path, write, console)
     for warning in summary.warnings:
         console.print(f"WARNING: {warning}", style="bold yellow", markup=False, highlight=False)
-    records = counted(summary.records, "record")
-    words = f"{records} in {summary.seconds:.1f} s, peak memory {summary.peak_memory_gb:.2f} GB"
-    console.print(words, markup=False, highlight=False)
+    if summary.records or not summary.message:
+        records = counted(summary.records, "record")
+        words = f"{records} in {summary.seconds:.1f} s, peak memory {summary.peak_memory_gb:.2f} GB"
+        console.print(words, markup=False, highlight=False)
     return trouble
 
 

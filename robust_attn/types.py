@@ -93,7 +93,7 @@ class Side(StrEnum):
 class Covers(StrEnum):
     """Against which perturbations within a budget a certificate holds.
 
-    ATOMS: displacements of these tokens. COPIES: displacements of the parts that the tokens were written as. CONTEXT:
+    ATOMS: displacements of these tokens. COPIES: displacements of the pieces that the tokens were written as. CONTEXT:
     tokens split into pieces of at least one part in `context`. MEASURES: any measure within the budget's W2 distance
     and support, tokens split at will. INPUTS: any tokens in a ball.
     """

@@ -23,14 +23,20 @@ RECORDED = DOCS / "recorded"
 NO_FIGURES = {"settings.md", "reference.md", "theorems.md", "glossary.md"}
 """Pages whose numbers are settings or constants of theorems; the tutorial is run by a test of its own."""
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.glob("*.md") if page.name != "tutorial.md")]
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", ROOT / "runs" / "README.md"]
 MARKER = re.compile(r"<!-- recorded: (\S+) -->\n+(?P<block>(?:[^\n]+\n)+)")
-CODE = re.compile(r"```.*?```|`[^`]*`|^    [^\n]*$|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
-FIGURE = re.compile(r"(?<![\w.])\d+\.\d+|\d+ (?:s|GB|%)(?!\w)|\d \d{3}")
+CODE = re.compile(
+    r"```(?:bash|sh|python|toml|yaml|json)\n.*?```|(?<!`)`[^`\n]*`(?!`)|^    [^\n]*$|\]\([^)]*\)",
+    re.DOTALL | re.MULTILINE,
+)
+"""What is typed; a block without a language, or of text, was printed, so its figures count."""
+UNITS = "s|GB|MB|%|times|passes|minutes|seconds|hours|cases|comparisons|passed|violations|runs"
+FIGURE = re.compile(rf"(?<![\w.])\d+\.\d+|\d+(?:e-\d+| (?:{UNITS})(?!\w))|\d \d{{3}}")
 NO_FIGURE = re.compile(
     r"(?:Python|torch(?:attacks)?|transformers|joblib|cloudpickle|CPython) (?:\d[\d.]*(?:, | and | to )?)+"
 )
 HEADING = re.compile(r"\$ (?P<command>python .+)\n\d{1,2} [A-Z][a-z]+ 20\d\d, commit (?P<commit>[0-9a-f]{7})\n")
-MEASURED = re.compile(r"[Mm]easured on \d{1,2} [A-Z][a-z]+ 20\d\d at commit (?P<commit>[0-9a-f]{7})")
+MEASURED = re.compile(r"\d{1,2} [A-Z][a-z]+ 20\d\d(?:,| at) commit (?P<commit>[0-9a-f]{7})")
 
 
 def lines(text: str) -> list[str]:
@@ -68,7 +74,9 @@ def test_quoted_output_is_what_was_printed(page):
         assert stands_in(lines(found["block"]), lines(kept)), f"{page.name} quotes what {found[1]} does not have"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in NO_FIGURES], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in (*PAGES, *OTHERS) if page.name not in NO_FIGURES], ids=lambda page: page.name
+)
 def test_other_figures_say_when_they_were_measured(page):
     assert unmeasured(page.read_text(encoding="utf-8")) == []
 
@@ -96,6 +104,26 @@ def test_a_changed_digit_a_changed_order_and_a_figure_without_a_date_are_found()
     assert not stands_in(["b", "a"], ["a", "b"])
     assert unmeasured("# Page\n\n## Fast\nIt took 3 s.\n\n## Other\n`budget.radius=0.1`\n") == ["Fast"]
     assert unmeasured("# Page\n\n## Fast\nIt took 3 s. Measured on 1 May 2026 at commit 0123abc, by `x`.\n") == []
+    assert unmeasured("# Page\n\n## Fast\nIt took 3 s (1 May 2026, commit 0123abc).\n") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The gain is 0.5.",
+        "It takes 214 passes.",
+        "It failed in 3e-9 of all cases.",
+        "| layer | gain |\n| --- | --- |\n| 0 | 1.5 |",
+        "```\ntightness 0.5\n```",
+        "```text\n0 violations\n```",
+        "It took 3 s. Measured on 1 May 2026.",
+        "It took 3 s, at commit 0123abc.",
+        "<!-- recorded: quickstart.txt -->\n| 0 | HOLDS |\n\nAttacks reached 12.345 %.",
+    ],
+)
+def test_no_figure_passes_that_is_neither_recorded_nor_dated(said):
+    assert unmeasured(f"# Page\n\n## Fast\n{said}\n\n## Other\n`budget.radius=0.1`\n") == ["Fast"]
+    assert unmeasured(f"# Page\n\n{said}\n\n## Other\nNothing.\n") == ["# Page"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -107,6 +135,12 @@ def test_tests_that_are_cited_exist(page):
 def test_every_public_name_has_a_reference_entry():
     named = re.findall(r"^::: robust_attn\.(\w+)$", (DOCS / "reference.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(named) == sorted(ra.__all__)
+
+
+def test_names_of_the_library_that_pages_use_are_public():
+    texts = [*PAGES, *OTHERS, DOCS / "tutorial.md", ROOT / "CHANGELOG.md", *(DOCS / "proofs").glob("*.md")]
+    used = {name for page in texts for name in re.findall(r"\bra\.(\w+)", page.read_text("utf-8"))}
+    assert used <= set(ra.__all__)
 
 
 def test_every_page_is_in_the_navigation_of_the_site():

@@ -58,12 +58,12 @@ class Attack(ABC):
 
     @property
     def any_masses(self) -> bool:
-        """Whether the masses of the atoms it proposes are its own choice, beyond equal parts of the tokens."""
+        """Whether the masses of the atoms it proposes are its own choice, beyond equal pieces of the tokens."""
         return False
 
     @property
     def context_length(self) -> float | None:
-        """Of how many tokens one is the lightest part that it may write; None where it does not split."""
+        """Of how many tokens one is the lightest piece that it may write; None where it does not split."""
         return None
 
     def in_context(self, longest: int | None) -> Attack:  # noqa: ARG002

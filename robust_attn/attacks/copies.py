@@ -1,4 +1,4 @@
-"""Measures written with more atoms than tokens, and how the parts of one token are first moved apart."""
+"""Measures written with more atoms than tokens, and how the pieces of one token are first moved apart."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ POWER_STEPS = 10
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The same measure with some tokens as several atoms; `origin` says which token an atom is a part of."""
+    """The same measure with some tokens as several atoms; `origin` says which token an atom is a piece of."""
 
     base: TokenMeasure
     origin: Int[Tensor, "*batch atoms"]
 
     def lifted(self, field: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch atoms d"]:
-        """A field on tokens as one on atoms: the parts of a token do as the token does."""
+        """A field on tokens as one on atoms: the pieces of a token do as the token does."""
         return field.gather(-2, self.origin[..., None].expand(*self.origin.shape, field.shape[-1]))
 
     @property
     def rank(self) -> Int[Tensor, "*batch atoms"]:
-        """0, 1, 2... for the parts of one token, which are adjacent."""
+        """0, 1, 2... for the pieces of one token, which are adjacent."""
         order = torch.arange(self.origin.shape[-1], device=self.origin.device).expand(self.origin.shape)
         return order - torch.searchsorted(self.origin.contiguous(), self.origin.contiguous())
 
 
 @dataclass(frozen=True, eq=False)
 class QueryBlocks:
-    """Per token the norm of V C_i A, what its parts can use when they part, and the direction that attains it."""
+    """Per token the norm of V C_i A, what its pieces can use when they part, and the direction that attains it."""
 
     gain: Float[Tensor, "*batch n"]
     direction: Float[Tensor, "*batch n d"]
@@ -48,8 +48,8 @@ def equal_parts(measure: TokenMeasure, copies: int, tokens: Int[Tensor, "*batch 
     every = torch.arange(measure.length, device=measure.points.device).expand(measure.masses.shape)
     chosen = every if tokens is None else tokens
     origin = torch.cat((every, chosen.repeat_interleave(copies - 1, dim=-1)), dim=-1).sort(dim=-1).values
-    parts = torch.zeros_like(every).scatter_add(-1, origin, torch.ones_like(origin))
-    return Split(_gathered(measure, measure.masses / parts, origin), origin)
+    pieces = torch.zeros_like(every).scatter_add(-1, origin, torch.ones_like(origin))
+    return Split(_gathered(measure, measure.masses / pieces, origin), origin)
 
 
 def cut(measure: TokenMeasure, source: Int[Tensor, "*batch"], mass: Float[Tensor, "*batch"]) -> Split:
@@ -73,16 +73,16 @@ def query_blocks(layer: AttentionLayer, measure: TokenMeasure, generator: torch.
 
 
 def antisymmetric_starts(split: Split, budget: Budget, blocks: QueryBlocks) -> Float[Tensor, "starts *batch atoms d"]:
-    """The parts of a token sent to opposite sides, so that their mean stays: one token alone, and all by their gains.
+    """The pieces of a token sent to opposite sides, so that their mean stays: one token alone, and all by their gains.
 
     Zero-mean motion leaves every average as it is to first order, so only the query part acts
     (docs/proofs/splitting.md#copies).
-    Where the parts are odd in number the last one stays.
+    Where the pieces are odd in number the last one stays.
     """
-    parts = torch.zeros_like(blocks.gain).scatter_add(-1, split.origin, torch.ones_like(split.base.masses))
-    pairs = split.rank < split.lifted((parts // 2 * 2)[..., None])[..., 0]
+    pieces = torch.zeros_like(blocks.gain).scatter_add(-1, split.origin, torch.ones_like(split.base.masses))
+    pairs = split.rank < split.lifted((pieces // 2 * 2)[..., None])[..., 0]
     sign = torch.where(split.rank % 2 == 0, 1.0, -1.0) * pairs.to(blocks.gain.dtype)
-    gain = torch.where(parts > 1, blocks.gain, torch.zeros_like(blocks.gain))
+    gain = torch.where(pieces > 1, blocks.gain, torch.zeros_like(blocks.gain))
     best = torch.nn.functional.one_hot(gain.argmax(-1), gain.shape[-1]).to(gain.dtype)
     weights = budget.weights(split.base)[..., None]
     return torch.stack(

@@ -40,7 +40,7 @@ class Duplicate(DuplicateSettings, Attack):
 
     @property
     def any_masses(self) -> bool:
-        """What leaves a token is not an equal part of it."""
+        """What leaves a token is not an equal piece of it."""
         return True
 
     @property
@@ -76,7 +76,7 @@ class Duplicate(DuplicateSettings, Attack):
 
 
 def repetition(sample: TokenMeasure, token: int, repeats: int) -> tuple[TokenMeasure, Float[Tensor, "atoms d"]]:
-    """One sample with every token as the part that stays and the part that goes to `token`, and where all parts end.
+    """One sample with every token as the piece that stays and the piece that goes to `token`, and where all pieces end.
 
     Inserting `repeats` more of a token of mass m divides every mass by 1 + repeats m before that token's own grows.
     """

@@ -29,9 +29,9 @@ class MassSplit(MassSplitSettings, Attack):
     """Writes tokens as several atoms, which leaves measure and output as they are, and moves these.
 
     `tokens` is how many tokens of each sample are split, those with the largest query part |V C_i A| (None: all).
-    It starts from what `Move` finds with the parts together, so it is never weaker than moving, and from parts moved
+    It starts from what `Move` finds with the pieces together, so it is never weaker than moving, and from pieces moved
     to opposite sides and at random; or, with slivers, from small masses sent far; with both it keeps the stronger.
-    Parts share their token's budget in the Wasserstein budget alone, so only there is splitting comparable with moving.
+    Pieces share their token's budget in the Wasserstein budget alone, so only there splitting compares with moving.
     No sliver is lighter than 1 / `context`: a mass t can be sent by nobody who does not control one of 1/t tokens.
     Slivers alone stay in the support of the budget, by default each sample's own largest token norm.
     """
@@ -61,7 +61,7 @@ class MassSplit(MassSplitSettings, Attack):
         Moving draws from the generator what `Move` by itself would, and so finds the same.
         """
         if (self.slivers or self.some_tokens is not None) and not isinstance(budget, Wasserstein):
-            raise UserError(f"Parts of unequal mass compare in a Wasserstein budget alone, not in {budget.kind}.")
+            raise UserError(f"Pieces of unequal mass compare in a Wasserstein budget alone, not in {budget.kind}.")
         ways = self._ways(target.measure, budget)
         target, budget = target.for_splitting(ways[-1], budget, alone=self.slivers)
         for way in ways:
@@ -78,7 +78,7 @@ class MassSplit(MassSplitSettings, Attack):
                     yield found if len(ways) == 1 else in_pairs(found, target.measure.length)
 
     def _ways(self, measure: TokenMeasure, budget: Budget) -> list[MassSplit]:
-        """What is tried, equal parts first: these are left out where they would be too light and slivers are not."""
+        """What is tried, equal pieces first: these are left out where they would be too light and slivers are not."""
         if self.masses != Masses.BEST:
             return [self]
         equal = replace(self, masses=Masses.EQUAL)
@@ -92,7 +92,7 @@ class MassSplit(MassSplitSettings, Attack):
 def in_pairs(found: Proposal, tokens: int) -> Proposal:
     """A sliver, the last atom, beside what is left of its token; the other tokens beside atoms without mass.
 
-    So it has two adjacent atoms for every token, as equal parts have.
+    So it has two adjacent atoms for every token, as equal pieces have.
     """
     base = found.base
     if base.length != tokens + 1 or tokens == 1:

@@ -26,7 +26,7 @@ Reader = Callable[[TokenMeasure], Float[Tensor, "samples classes"]]
 UNCHANGED = 1e-6
 """Largest relative difference of logits that counts as none where tokens are only written as several atoms."""
 APART = 0.1
-"""How far the parts of a token that was moved begin apart, as a part of the budget."""
+"""How far the pieces of a token that was moved begin apart, as a part of the budget."""
 REACHES = (2.0, 1.0, 0.5)
 """How far slivers are sent at first, as multiples of the largest token norm; their mass is what the budget leaves."""
 LARGEST_SHARE = 0.5
@@ -94,7 +94,7 @@ class ModelLoss(Target):
     def splits(
         self, way: MassSplitSettings, moved: Proposal, budget: Budget, generator: torch.Generator
     ) -> Iterator[Starts]:
-        """Equal parts of every token, or a large part and a sliver."""
+        """Equal pieces of every token, or a large piece and a sliver."""
         return self._slivers(way, budget) if way.slivers else self._equal(way, moved, budget, generator)
 
     def ascents(self, starts: Starts, *, steps: int) -> Iterator[Ascent]:
@@ -148,7 +148,7 @@ class ModelLoss(Target):
     def _equal(
         self, way: MassSplitSettings, moved: Proposal, budget: Budget, generator: torch.Generator
     ) -> Iterator[Starts]:
-        """From the move with the parts a little apart, and from parts at random."""
+        """From the move with the pieces a little apart, and from pieces at random."""
         base = self.measure.split(way.copies)
         self.refuse_unless_unchanged(base)
         together = moved.displacement.repeat_interleave(way.copies, dim=1)
@@ -185,7 +185,7 @@ def with_slivers(
 
 
 def _of_slivers(base: TokenMeasure, budget: Budget, field: Float[Tensor, "samples atoms d"]) -> Starts:
-    """Slivers alone move, within the support: what the large parts would do costs their budget."""
+    """Slivers alone move, within the support: what the large pieces would do costs their budget."""
     return Starts(base, supported(budget), field[None], free=_light(base))
 
 

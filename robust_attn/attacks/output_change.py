@@ -95,7 +95,7 @@ class OutputChange(Target):
     def splits(
         self, way: MassSplitSettings, moved: Proposal, budget: Budget, generator: torch.Generator
     ) -> Iterator[Starts]:
-        """The move with the parts together, parts apart, and random ones."""
+        """The move with the pieces together, pieces apart, and random ones."""
         split, apart = (self._slivers if way.slivers else self._equal)(way, budget, generator)
         together = budget.project(split.lifted(moved.displacement), split.base)
         random = [budget.sample(split.base, generator)[None] for _ in range(way.restarts)]
@@ -132,7 +132,7 @@ class OutputChange(Target):
     def _equal(
         self, way: MassSplitSettings, budget: Budget, generator: torch.Generator
     ) -> tuple[Split, Float[Tensor, "starts *batch atoms d"]]:
-        """Equal parts of all tokens or of the most influential ones, and how they first part."""
+        """Equal pieces of all tokens or of the most influential ones, and how they first part."""
         blocks, some = self._query_blocks(generator), way.some_tokens
         chosen = None if some is None or some >= self.measure.length else blocks.gain.topk(some, dim=-1).indices
         split = equal_parts(self.measure, way.copies, chosen)
@@ -141,7 +141,7 @@ class OutputChange(Target):
         return split, antisymmetric_starts(split, budget, blocks)
 
     def _query_blocks(self, generator: torch.Generator) -> QueryBlocks:
-        """What tokens can use when their parts leave one another, in the measure's own precision."""
+        """What tokens can use when their pieces leave one another, in the measure's own precision."""
         rough, dtype = self.rough(self.measure), self.measure.points.dtype
         layer, measure = (self.layer, self.measure) if rough is None else (rough.layer, rough.base)
         found = query_blocks(layer, measure, generator)

@@ -24,7 +24,7 @@ RESTARTS = "random starts beside the informed ones"
 class Masses(StrEnum):
     """EQUAL: a token becomes `copies` atoms of equal mass. SLIVER: a small mass is given up, as much as pays.
 
-    BEST: the stronger of the two; equal parts alone where slivers make no sense.
+    BEST: the stronger of the two; equal pieces alone where slivers make no sense.
     """
 
     BEST = "best"
@@ -48,17 +48,17 @@ class MassSplitSettings(Settings):
 
     name: ClassVar[str] = "mass_split"
     implementation: ClassVar[str | None] = "robust_attn.attacks.mass_split:MassSplit"
-    copies: int = setting(2, "atoms that a token becomes", least=1)
+    copies: int = setting(2, "pieces that a token is split into", least=1)
     steps: int = setting(80, STEPS, least=0)
     restarts: int = setting(1, RESTARTS, least=0)
     tokens: int | str | None = setting(
         ALL, "how many tokens are split, the most influential ones", least=1, words=(ALL,)
     )
     masses: str = setting(
-        "best", "the parts of a token: of equal mass, one small one sent far, or the stronger", words=tuple(Masses)
+        "best", "the pieces of a token: of equal mass, one small one sent far, or the stronger", words=tuple(Masses)
     )
     context: float | str = setting(
-        MODEL, "no part is lighter than 1 / context; by default the model's own, at least 8192", least=2, words=(MODEL,)
+        MODEL, "no piece is lighter than 1 / context; by default the model's, at least 8192", least=2, words=(MODEL,)
     )
 
     def __post_init__(self) -> None:
@@ -66,26 +66,26 @@ class MassSplitSettings(Settings):
         if isinstance(self.tokens, float):
             raise FieldError("tokens", f"must be all or a whole number, got {self.tokens}.")
         if self.slivers and (self.copies != 2 or self.some_tokens is not None):
-            raise UserError("A sliver is one part of one token: leave copies at 2 and tokens at all.")
+            raise UserError("A sliver is one piece of one token: leave copies at 2 and tokens at all.")
 
     @property
     def slivers(self) -> bool:
-        """Whether the parts have unequal masses."""
+        """Whether the pieces have unequal masses."""
         return self.masses == Masses.SLIVER
 
     @property
     def tries_slivers(self) -> bool:
-        """Whether slivers are among what is tried in a Wasserstein budget: they are parts of one token each."""
+        """Whether slivers are among what is tried in a Wasserstein budget: they are pieces of one token each."""
         return self.slivers or (self.masses == Masses.BEST and self.copies == 2 and self.some_tokens is None)
 
     @property
     def context_length(self) -> float:
-        """Of how many tokens one is the lightest part; where the model should say, the least that is meant."""
+        """Of how many tokens one is the lightest piece; where the model should say, the least that is meant."""
         return LEAST_CONTEXT if isinstance(self.context, str) else float(self.context)
 
     @property
     def lightest(self) -> float:
-        """No part is lighter."""
+        """No piece is lighter."""
         return 1 / self.context_length
 
     @property
@@ -135,7 +135,7 @@ class TorchattacksSettings(Settings):
     implementation: ClassVar[str | None] = "robust_attn.attacks.torchattacks_bridge:Torchattack"
     name: str = setting("PGDL2", "the class in torchattacks")  # type: ignore[misc]  # its own: torchattacks has many
     steps: int = setting(30, "its number of steps", least=0)
-    step_size: float = setting(0.25, "its alpha as a part of its eps", above=0)
+    step_size: float = setting(0.25, "its alpha as a share of its eps", above=0)
     suite: str = setting("torchattacks", "where the class is from", words=("torchattacks",))
 
     def __post_init__(self) -> None:

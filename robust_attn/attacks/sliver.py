@@ -62,7 +62,7 @@ def best_sliver(
 ) -> Sliver:
     """Of one sample (padding is left out): for every start the best source, then ascent; then sources once more.
 
-    No sliver is lighter than `lightest`; where no token is heavy enough for two such parts the sliver has no mass.
+    No sliver is lighter than `lightest`; where no token is heavy enough for two such pieces the sliver has no mass.
     """
     kept = sample.present.nonzero()[:, 0]
     tokens = TokenMeasure(sample.points[kept], sample.masses[kept], sample.positions[kept])

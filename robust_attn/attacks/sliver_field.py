@@ -105,7 +105,7 @@ class SliverField:
     def _own_row(
         self, new: Projections, source: Int[Tensor, "c"], mass: Float[Tensor, "c"], left: Float[Tensor, "c n"]
     ) -> Float[Tensor, "c out"]:
-        """The output of the sliver at its place, minus the one it had as a part of its token."""
+        """The output of the sliver at its place, minus the one it had as a piece of its token."""
         parts, scale = self.at.projections, self.at.layer.scale
         weight = torch.where(self.seen[source], left.clamp_min(torch.finfo(left.dtype).tiny).log(), -torch.inf)
         others = scale * new.q @ parts.k.transpose(-1, -2) + weight

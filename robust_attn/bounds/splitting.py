@@ -4,7 +4,7 @@ mu = sum_i m_i delta_{x_i} is given; nu is any probability measure on the ball o
 of the two with E_pi|y - x|^2 <= eps^2, for example an optimal one where W2(mu, nu) <= eps. Under a causal mask, with
 rotary positions or biases by position nu carries positions and pi keeps them. Every bound holds
 (E_pi |Gamma_nu(y) - Gamma_mu(x)|^2)^{1/2}, and with it W2(F(mu), F(nu)) for F(mu) = (Gamma_mu)# mu. Other budgets do
-not say what a part of a token may do.
+not say what a piece of a token may do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def splitting_bounds(
     `unit` zero leaves out what rounding may have taken, also from norms that are not given.
     """
     if not isinstance(budget, Wasserstein):
-        why_not = "parts of a token share its budget in the Wasserstein budget alone"
+        why_not = "pieces of a token share its budget in the Wasserstein budget alone"
         return tuple(not_applicable(name, why_not, Scope.MEASURES) for name in (MEAN_FIELD, HULL, LOCAL))
     layer, sample = layer.to(torch.float64), without_padding(measure.to(torch.float64))
     largest = float(sample.radius)

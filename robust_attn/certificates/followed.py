@@ -18,7 +18,7 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds.bound import Bound, from_output_change, not_applicable
 from robust_attn.budget import Budget
 from robust_attn.certificates.layer_tape import layer_tape
-from robust_attn.predictions.chance import raised, share_of_one
+from robust_attn.predictions.chance import raised, range_and_norm
 from robust_attn.predictions.influence import Influence
 from robust_attn.predictions.memory import kept_memory
 from robust_attn.predictions.plan import SLACK, HopelessPlanError, Plan, Slack
@@ -106,10 +106,10 @@ class _Follower:
         self.tape, self.radius, self.following = tape, radius, following
         self.free = torch.ones_like(tape.value(0))
         self.generator = generator
-        self.each = share_of_one(tape, following.failure_probability, walks=1 + len(following.RESERVES))
+        self.shares = range_and_norm(tape, following.failure_probability, attempts=len(following.RESERVES))
 
     def draws(self) -> GaussianDraws:
-        return GaussianDraws(self.generator, self.following.samples, self.each)
+        return GaussianDraws(self.generator, self.following.samples, *self.shares)
 
     def change(self) -> float | None:
         draws = self.draws()

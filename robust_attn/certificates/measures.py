@@ -42,13 +42,13 @@ def certify_measures(
     deterministic: bool = False,
     norms: HeadNorms | None = None,
 ) -> Certificate:
-    """The certificate, as by `certify`, against measures near: tokens are split, and their parts moved.
+    """The certificate, as by `certify`, against measures near: tokens are split, and their pieces moved.
 
-    With a `context` N no part is lighter than 1/N, so that none moves farther than sqrt(N) times the radius: what one
+    With a `context` N no piece is lighter than 1/N, so that none moves farther than sqrt(N) times the radius: what one
     of N tokens can do. It grows with N, from the certificate of whole tokens on. `seed` and `deterministic` are those
     of `certify`.
 
-    Without one parts may have any mass. The measures then stay in the budget's support, which must be given: a part
+    Without one pieces may have any mass. The measures then stay in the budget's support, which must be given: a piece
     that is light enough goes anywhere else, and nothing holds. This is deterministic, and far above `certify` on
     pretrained layers, because slivers of mass really are that strong.
     """

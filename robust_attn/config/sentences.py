@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException, ValidationError
 
 from robust_attn.config.grammar import unreadable
+from robust_attn.config.run import GROUPS
 from robust_attn.types import UserError
 
 WRONG_CONFIGURATION = (HydraException, OmegaConfBaseException, UserError)
@@ -15,6 +16,10 @@ WRONG_CONFIGURATION = (HydraException, OmegaConfBaseException, UserError)
 INTERNALS = re.compile(r"\s*(full_key|object_type|reference_type)[:=].*")
 NO_OPTION = re.compile(r"Could not find '([\w/]+)/([^']*)' Available options in '[^']*': (.*?) Config search path")
 NO_SETTING = re.compile(r"Could not override '([^']*)'")
+WRONG_KIND = re.compile(
+    r"Value '(.*?)' (?:of type '\w+' )?(?:could not be converted to|is not a valid) (Integer|Float|bool)"
+)
+KINDS = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
 
 
 def sentence_of(error: BaseException) -> str:
@@ -26,9 +31,13 @@ def sentence_of(error: BaseException) -> str:
         group, name, known = missing.groups()
         return f"There is no {group} {name!r}; there are: {', '.join(known.split())}."
     if unknown := NO_SETTING.search(text):
-        return f"There is no setting {unknown[1]!r}; python -m robust_attn --cfg job lists them all."
+        group = unknown[1].partition(".")[0]
+        chosen = f" with the {group} chosen" if group in GROUPS else ""
+        return f"There is no setting {unknown[1]!r}{chosen}; python -m robust_attn --cfg job lists them all."
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} must be given."
+    if isinstance(error.__cause__, ValidationError) and (wrong := WRONG_KIND.search(str(error.__cause__))):
+        return f"{error.__cause__.full_key} must be {KINDS[wrong[2]]}, got {wrong[1]}."
     parts = [text] + ([" ".join(str(error.__cause__).split())] if error.__cause__ is not None else [])
     return ": ".join(INTERNALS.sub("", part) for part in parts)
 

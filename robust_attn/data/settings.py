@@ -32,7 +32,7 @@ class TextFile(Settings):
 
 @dataclass(frozen=True)
 class Rows(Settings):
-    """Rows of one's own, one sample each: CSV, TSV, JSONL, Parquet, or a folder that datasets saved."""
+    """Your own rows, one sample each: CSV, TSV, JSONL, Parquet, or a folder that datasets saved."""
 
     path: str = required("a file that is a table, .csv, .tsv, .jsonl, .ndjson or .parquet, or a folder of save_to_disk")
     text: str = setting("text", "the name of the column with the text")

@@ -16,6 +16,8 @@ def read_text(path: Path) -> str:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error}") from error
+    except IsADirectoryError as error:
+        raise UserError(f"{path} is a folder: take one of its files, or all by a pattern ('{path}/*.txt')") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
     if not text.strip():

@@ -21,7 +21,7 @@ def check_folder(folder: Path, architecture: str | None) -> None:
     content = configuration(folder)
     if "model_type" not in content:
         raise UserError(
-            f"{folder / 'config.json'} has no model_type, so nobody can tell what its weights are; expected "
+            f"{folder / 'config.json'} has no model_type, so it does not say what its weights are; expected "
             f'"model_type": "{architecture or "bert"}"'
         )
     found = content["model_type"]

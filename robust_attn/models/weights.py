@@ -114,8 +114,8 @@ def _whatever_is_there(spec: ModelSpec, given: str) -> ResolvedWeights:
     """The model in a folder, or of a repository of the hub, of whatever architecture."""
     if given in (AUTO, RANDOM, PRETRAINED):
         raise UserError(
-            f"{spec.name} is whatever its weights are: name a folder or a repository of the hub that has them "
-            f"(model.weights=FOLDER), got {given}"
+            f"model={spec.name} is whatever its weights are: name a folder that has them, or a repository of the hub "
+            f"(model.weights=FOLDER), in place of {given}"
         )
     if Path(given).expanduser().exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", given):
         return _from_folder(spec, given)

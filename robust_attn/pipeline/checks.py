@@ -202,7 +202,7 @@ def _in_context(
 ) -> tuple[Certificate, ...] | None:
     """What holds for all splits of the tokens in the attack's context; None where the attack does not split at will.
 
-    In float32 equal parts do not add up to their tokens, so nothing that is said of these covers them.
+    In float32 equal pieces do not add up to their tokens, so nothing that is said of these covers them.
     """
     budget, context = result.budget, attack.context_length
     if context is None or not isinstance(budget, Wasserstein) or not attack.any_masses:
@@ -224,9 +224,9 @@ def _promised_in(
 
 
 def _certified(job: LayerJob, attack: Attack, result: AttackResult) -> tuple[LayerJob, bool]:
-    """What the local constant is taken of, and whether as a split measure: the tokens, if their parts add up to them.
+    """What the local constant is taken of, and whether as a split measure: the tokens, if their pieces add up to them.
 
-    In float32 equal parts of a token add up to its mass only up to 1e-7: then the parts are certified as what they are.
+    In float32 equal pieces of a token add up to its mass up to 1e-7: then the pieces are certified as what they are.
     """
     split = attack.copies > 1
     if not split or attack.any_masses or job.inputs.masses.dtype == torch.float64:

@@ -93,7 +93,7 @@ class FlipHunt:
         )
 
     def _split(self, known: Perturbed | None) -> Flip:
-        """The nearer of equal parts and slivers, unless one attack was named; measured by root mean squares."""
+        """The nearer of equal pieces and slivers, unless one attack was named; measured by root mean squares."""
         if isinstance(self.budget, PerToken) or not isinstance(self.victim.classifier, TextClassifier):
             return NOTHING
         options, budget = self.options, Wasserstein(0.0, self.budget.support)

@@ -163,9 +163,9 @@ def budget_at(settings: Asked, layer: AttentionLayer | None = None) -> Budget:
 
 
 def expect_wasserstein(budget: Budget) -> Wasserstein:
-    """The budget, in which alone parts of a token share what it has."""
+    """The budget, in which alone pieces of a token share what it has."""
     if not isinstance(budget, Wasserstein):
-        raise UserError(f"Parts of a token share its budget in a Wasserstein budget alone, not in {budget.kind}.")
+        raise UserError(f"Pieces of a token share its budget in a Wasserstein budget alone, not in {budget.kind}.")
     return budget
 
 

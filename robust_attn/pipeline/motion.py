@@ -19,9 +19,9 @@ DIGITS = 4
 
 @dataclass(frozen=True, eq=False)
 class TokenMotion:
-    """Per token: the rms distance its mass went, and how much of that (`apart`) is its parts leaving their common mean.
+    """Per token: the rms distance its mass went, how much of that (`apart`) is its pieces leaving their common mean.
 
-    `farthest` is how far its farthest part went, `share` which share of the token that was. `parts` counts the atoms
+    `farthest` is how far its farthest piece went, `share` which share of the token that was. `parts` counts the atoms
     with mass that a token was written as; padding has none and does not move.
     """
 
@@ -33,7 +33,7 @@ class TokenMotion:
 
 
 def token_motion(observation: Observation, tokens: int) -> TokenMotion:
-    """The motion of `tokens` tokens at positions 0, 1, 2...: an atom is a part of the token whose position it has."""
+    """The motion of `tokens` tokens at positions 0, 1, 2...: an atom is a piece of the token whose position it has."""
     base = observation.base
     origin = base.positions
     if not _numbered(origin, tokens):

@@ -174,6 +174,18 @@ class Pool(AffineOperation):
 
 @final
 @dataclass(frozen=True, eq=False)
+class Row(AffineOperation):
+    """One token alone: [n, d] -> [1, d]."""
+
+    index: int
+
+    def linear(self, tangent: Tensor) -> Tensor:
+        """x_i."""
+        return tangent[..., self.index : self.index + 1, :]
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Rotate(AffineOperation):
     """Rotary positions: x cos + rotated-half(x) sin, on [heads, n, width]."""
 

@@ -24,6 +24,7 @@ from robust_attn.predictions.affine import (
     PrependZero,
     Project,
     Rotate,
+    Row,
     Stretch,
 )
 from robust_attn.predictions.remainders.activations import Elementwise
@@ -85,6 +86,7 @@ def _(operation: Heads, at: Sequence[Tensor]) -> Reach:  # noqa: ARG001
 @reach_of.register(CentreLast)
 @reach_of.register(Patches)
 @reach_of.register(PrependZero)
+@reach_of.register(Row)
 @reach_of.register(Append)
 def _(operation: Operation, at: Sequence[Tensor]) -> Reach:  # noqa: ARG001
     """Entries in another order, or a projection."""

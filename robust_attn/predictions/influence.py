@@ -19,7 +19,8 @@ FUNCTIONALS = 6
 class Influence:
     """By node, gradients of random functionals of all later inputs of curved operations, relative to the first order.
 
-    The mean square of gradient * axes is then the mean over later inputs of |J axes|_F^2 / |first order|_F^2.
+    The mean square of gradient * axes is then the mean over later inputs of |J axes|_F^2 / |first order|_F^2; inputs
+    that the perturbation does not reach to first order do not count.
     """
 
     gradients: list[Tensor]
@@ -32,6 +33,7 @@ class Influence:
             parent: orders.ranges[0]
             for index, all_orders in sketch.inputs.items()
             for parent, orders in zip(tape.nodes[index].parents, all_orders, strict=True)
+            if float(orders.ranges[0].norm()) > 0
         }
         later = [max(1, sum(parent >= index for parent in readers)) for index in range(len(tape.nodes))]
         with torch.enable_grad():
@@ -54,4 +56,4 @@ class Influence:
 
 def _signed(value: Tensor, first: Tensor, generator: torch.Generator) -> Tensor:
     signs = torch.randn(value.shape, generator=generator, dtype=value.dtype)
-    return (signs * value).sum() / max(float(first.norm()), 1e-300)
+    return (signs * value).sum() / float(first.norm())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from robust_attn.predictions.affine import (
     PrependZero,
     Project,
     Rotate,
+    Row,
     Stretch,
 )
 from robust_attn.predictions.remainders.activations import Elementwise
@@ -96,15 +98,17 @@ class Attention:
     visible: Tensor | None = None
     rotation: tuple[Tensor, Tensor] | None = None
 
-    def apply(self, tape: Tape, at: int) -> int:
-        """What is added to the residual stream."""
+    def apply(self, tape: Tape, at: int, row: int | None = None) -> int:
+        """What is added to the residual stream, for all tokens or for one of them, which attends to all."""
         shared = self.groups or self.heads
-        repeats = self.heads // shared
-        query = tape.add(Heads(self.heads), self.query.project(tape, at))
+        repeats, asking = self.heads // shared, slice(None) if row is None else slice(row, row + 1)
+        query = tape.add(Heads(self.heads), self.query.project(tape, at if row is None else tape.add(Row(row), at)))
         key, value = (tape.add(Heads(shared, repeats), each.project(tape, at)) for each in (self.key, self.value))
         if self.rotation is not None:
-            query, key = (tape.add(Rotate(*self.rotation), each) for each in (query, key))
-        logits, softmax = tape.add(Logits(self.scale), query, key), Softmax(self.visible)
+            query = tape.add(Rotate(*(wave[asking] for wave in self.rotation)), query)
+            key = tape.add(Rotate(*self.rotation), key)
+        softmax = Softmax(None if self.visible is None else self.visible[asking])
+        logits = tape.add(Logits(self.scale), query, key)
         centred = tape.add(CentreLogits(softmax.value(tape.value(logits))), logits)
         mixed = tape.add(Mix(), tape.add(softmax, centred), value)
         return self.output.project(tape, tape.add(Join(), mixed))
@@ -129,6 +133,10 @@ class Mlp:
         return self.down.project(tape, inner)
 
 
+Branch = Callable[[Tape, int], int]
+"""From a node to what is added to the residual stream."""
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """One layer: attention and MLP, each with its norm after the residual sum (post) or before the branch (pre)."""
@@ -138,14 +146,16 @@ class Block:
     norms: tuple[Norm, Norm]
     pre: bool
 
-    def apply(self, tape: Tape, at: int, name: str) -> int:
-        """The layer's output."""
-        branches: tuple[tuple[str, Attention | Mlp], ...] = (("attention", self.attention), ("mlp", self.mlp))
+    def apply(self, tape: Tape, at: int, name: str, row: int | None = None) -> int:
+        """The layer's output, or one row of it alone: the others are then not computed."""
+        attention: Branch = partial(self.attention.apply, row=row)
+        branches = ("attention", attention), ("mlp", self.mlp.apply)
         for (part, branch), norm in zip(branches, self.norms, strict=True):
             tape.step = f"{name}.{part}.norm"
             inside = norm.apply(tape, at) if self.pre else at
             tape.step = f"{name}.{part}"
-            at = tape.add(Add(), at, branch.apply(tape, inside))
+            stream = tape.add(Row(row), at) if row is not None and part == "attention" else at
+            at = tape.add(Add(), stream, branch(tape, inside))
             tape.step = f"{name}.{part}.norm"
             at = at if self.pre else norm.apply(tape, at)
         return at
@@ -174,15 +184,22 @@ class Network:
         """The whole computation at the input [n, d]; attached to what the points came from where asked."""
         tape = Tape()
         at = self._embedded(tape, tape.input(points.detach() if detach else points))
+        row = self._only_row if self.blocks else None
         for index, block in enumerate(self.blocks):
             tape.block = index
-            at = block.apply(tape, at, f"layer{index}")
+            at = block.apply(tape, at, f"layer{index}", row if index == len(self.blocks) - 1 else None)
         tape.step = "head"
         at = at if self.last_norm is None else self.last_norm.apply(tape, at)
-        at = tape.add(Pool(self.pooling), at)
+        at = tape.add(Pool(self.pooling if row is None else self.pooling[row : row + 1]), at)
         for part in self.head:
             at = part.project(tape, at) if isinstance(part, Weights) else tape.add(Elementwise(part), at)
         return tape
+
+    @property
+    def _only_row(self) -> int | None:
+        """The token that the head reads, where it reads one alone: the last block is then computed for it alone."""
+        read = self.pooling.nonzero().flatten().tolist()
+        return read[0] if len(read) == 1 else None
 
     def _embedded(self, tape: Tape, at: int) -> int:
         tape.step = "embedding"

@@ -160,7 +160,7 @@ class ContextRecord(Check):
     """An attack in one of several contexts, and what is promised against all splits there."""
 
     kind: ClassVar[str] = "context"
-    context: float | None = fact("no part of a token is lighter than 1 / context", None)
+    context: float | None = fact("no piece of a token is lighter than 1 / context", None)
     lightest_mass: float | None = fact("the smallest mass of an atom", None)
 
 

@@ -128,9 +128,9 @@ class Motion(Entry):
     """How far each token went, in order, to four digits."""
 
     rms: tuple[float | None, ...] = fact("root mean square distance of its mass")
-    apart: tuple[float | None, ...] = fact("how much of that is its parts leaving their common mean")
-    farthest: tuple[float | None, ...] = fact("how far its farthest part went")
-    share: tuple[float | None, ...] = fact("which share of the token that part is")
+    apart: tuple[float | None, ...] = fact("how much of that is its pieces leaving their common mean")
+    farthest: tuple[float | None, ...] = fact("how far its farthest piece went")
+    share: tuple[float | None, ...] = fact("which share of the token that piece is")
     parts: tuple[int, ...] = fact("as how many atoms it was written")
 
     @property

@@ -1,6 +1,7 @@
 """Panels as matplotlib figures, every kind of panel in one style."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ ROW, ROW_BELOW_NAME = 0.27, 0.4
 """Inches that a row of a figure beside names takes, and one below its name."""
 LONGEST_BESIDE = 14
 """Characters of a name that stands beside its row."""
+LONGEST_UPRIGHT = 32
+"""Characters of an upright line beside an axis: the axis is no longer."""
 _DASHES = (0, (4, 2))
 _STYLES: dict[Role, dict[str, Any]] = {
     Role.CERTIFIED: {"lw": 2.6, "marker": "o", "ms": 6.0, "zorder": 4},
@@ -133,7 +136,8 @@ def _over_axis(panel: Panel, tips: Tips) -> "matplotlib.figure.Figure":
         axes.vlines([x], [low], [high], color=OTHER, alpha=0.6, lw=1.4)
     _level(axes, panel, upright=False)
     _axes(axes, panel, near)
-    axes.set(xlabel=literal(panel.x_label), ylabel=literal(panel.y_label))
+    upright = "\n".join(textwrap.wrap(panel.y_label, LONGEST_UPRIGHT))
+    axes.set(xlabel=literal(panel.x_label), ylabel=literal(upright))
     if entries:
         _legend(figure, axes, names)
     return figure

@@ -92,12 +92,12 @@ class Judge:
         return self._pulled_in(self.reference, range(self.base.length), attempt)
 
     def slivers(self, slivers: Sequence[Sliver]) -> ExactChange:
-        """Parts of tokens moved, in the coupling that moves them: (sum over atoms of mass times squared change)^{1/2}.
+        """Pieces of tokens moved, in the coupling that moves them: (sum over atoms of mass times squared change)^{1/2}.
 
         If the cost is above the budget, or a sliver outside of the support, all go less far.
         """
         if not isinstance(self.budget, Wasserstein):
-            raise TypeError("parts of a token share its budget in the Wasserstein budget alone")
+            raise TypeError("pieces of a token share its budget in the Wasserstein budget alone")
         taken = [Fraction(0)] * len(self.reference.points)
         for sliver in slivers:
             taken[sliver.token] += Fraction(sliver.share)

@@ -25,7 +25,7 @@ class ContextTask(Task):
 
     contexts: tuple[float, ...] = setting(
         [32, 512, 8192, 131072, 1e6, 1e9],
-        "contexts N: no part of a token is lighter than 1 / N",
+        "contexts N: no piece of a token is lighter than 1 / N",
         least=1,
     )
     steps: int = setting(40, "gradient steps of the attack at most", least=0)
@@ -68,7 +68,7 @@ class ContextTask(Task):
 
 
 _CAPTION = (
-    "No part of a token is lighter than 1 / N. Solid: the largest gain that is certified against all such splits. "
+    "No piece of a token is lighter than 1 / N. Solid: the largest gain that is certified against all such splits. "
     "Dashed: what an attack attained in this context or a shorter one."
 )
 

@@ -37,8 +37,8 @@ class PredictTask(Task):
     accuracy: float = setting(0.05, "relative accuracy of flip radii", above=0, below=1)
     steps: int = setting(16, "gradients of one descent at one radius", least=1)
     restarts: int = setting(1, "random starts of a descent beside the informed ones", least=0)
-    words: int = setting(64, "tokens tried alone at most, the first ones typed", least=1)
-    context: int = setting(8192, "no atom of a split is lighter than 1 / context", least=2)
+    words: int = setting(64, "at most so many tokens are tried alone, the first ones that were typed", least=1)
+    context: int = setting(8192, "no piece of a split token is lighter than 1 / context", least=2)
     edits: int = setting(1, "edits typed one after another at most", least=1)
     reads: int = setting(192, "texts read for one edit, roughly", least=1)
     sketch: int | None = setting(None, "Gaussian samples of a certificate; null goes by the model's size", least=16)
@@ -47,7 +47,7 @@ class PredictTask(Task):
     smoothing_failure_probability: float = setting(
         0.001, "probability that a smoothed radius is wrong", above=0, below=1
     )
-    watch: bool = setting(True, "records of every layer on the way of the attack")
+    watch: bool = setting(True, "records of every layer that the attack goes through")
     resume: str | None = setting(None, "the folder of an interrupted run whose finished samples are kept")
     name: ClassVar[str] = "predict"
     kinds: ClassVar[tuple[str, ...]] = ("prediction", "layer")

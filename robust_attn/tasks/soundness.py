@@ -27,7 +27,7 @@ class SoundnessTask(Task):
 
     cases: int | None = setting(200, "how many layers, null for no limit", least=1)
     minutes: float | None = setting(None, "how long, null for no limit", above=0)
-    models: int = setting(20, "how many whole models besides, with seeds of their own", least=0)
+    models: int = setting(20, "how many whole models too, with seeds of their own", least=0)
     first_seed: int = setting(0, "the seed of the first layer, and of the first whole model", least=0)
     resume: str | None = setting(None, "the folder of a campaign to continue")
     replay: str | None = setting(None, "a saved violation to look at again instead")

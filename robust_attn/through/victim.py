@@ -111,4 +111,4 @@ class Victim:
 
 def _refuse_incomparable(attack: Attack, budget: Budget) -> None:
     if attack.copies > 1 and not isinstance(budget, Wasserstein):
-        raise UserError(f"Parts of a token share its budget in budget=wasserstein alone, not in {budget.kind}.")
+        raise UserError(f"Pieces of a token share its budget in budget=wasserstein alone, not in {budget.kind}.")

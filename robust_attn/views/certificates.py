@@ -130,7 +130,8 @@ def certificate_table(rows: Sequence[CertificateRow], noun: str) -> Table:
         f"{kept if asked is not None else ''}. A head is certified alone, with its own part of the output projection; "
         "the norms of a layer are those of its largest head."
     )
-    title = f"Certificates within {budget.kind} {plain(budget.radius)}, layers and heads"
+    places = "layers and heads" if any(row.head is not None for row in rows) else "layers"
+    title = f"Certificates of {places}, {budget.kind} {plain(budget.radius)}"
     return table_of("certificate-table", title, fields, rows, note=note, terminal=True)
 
 

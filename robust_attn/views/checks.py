@@ -21,7 +21,7 @@ from robust_attn.views.passages import passages_of
 from robust_attn.views.radii import radii_panel
 from robust_attn.views.table import Table
 from robust_attn.views.view import Headline, Statement, Tile, Tone, View, nothing_view, present
-from robust_attn.views.words import counted, covering, largest, listed, place_of, sentence, share
+from robust_attn.views.words import counted, covering, largest, listed, place_of, sentence, share, smallest
 
 _TERMS = (
     words.GAIN,
@@ -30,10 +30,7 @@ _TERMS = (
     ("Covers", "Against which perturbations within the budget a promise holds; others may go further."),
     words.PAPER,
     words.TIGHTNESS,
-    ("HOLDS", "No attack went beyond the certificate, and it says more than the trivial limit does."),
-    ("VIOLATED", "The attack went beyond it: something is wrong, and this must be looked into."),
-    ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation at all."),
-    words.UNKNOWN,
+    *words.VERDICTS,
 )
 _NORM_TERMS = (
     ("Certified radius", "No perturbation of at most this size moves the output by more than the tolerance asked for."),
@@ -94,7 +91,7 @@ def ladder_details(checks: Sequence[Check]) -> tuple[Table, ...]:
 def check_statement(checks: Sequence[Check], noun: str, radii: str = "") -> Statement:
     """What checks promise, how surely, and what they do not."""
     chances = [_chance(check) for check in checks if check.certified.output_change is not None]
-    promises = tuple(said for said in (_promise(checks, by_layer(checks), noun), radii) if said)
+    promises = tuple(said for said in (_promise(checks, noun), radii) if said)
     confidence = words.joint_confidence(chances, "promise") if chances else ""
     return Statement(check_headline(checks), promises, confidence, _limits(checks, noun), scale=_scale(checks))
 
@@ -143,7 +140,8 @@ def _vacuous(count: int, checks: Sequence[Check]) -> Headline:
 def _all_hold(checks: Sequence[Check]) -> Headline:
     attacked = [check for check in checks if check.attacked]
     if not attacked:
-        detail = f"{counted(len(checks), 'promise')} computed. No attack was run against them here."
+        them = "it" if len(checks) == 1 else "them"
+        detail = f"{counted(len(checks), 'promise')} computed. No attack was run against {them} here."
         return Headline(Tone.HOLDS, "Every layer is certified", detail)
     detail = f"{counted(len(attacked), 'attack')} tried, no promise broken.{_reach(attacked)}"
     return Headline(Tone.HOLDS, "Every promise held", detail)
@@ -168,20 +166,29 @@ def _beside(check: Check) -> RadiusPart | Certified | None:
     return check.in_context if isinstance(check, AttackRecord) and layers.in_context_of(check) is not None else None
 
 
-def _promise(checks: Sequence[Check], rows: Sequence[LayerRow], noun: str) -> str:
-    """What is promised, for which inputs: the sentence that the whole report supports."""
-    known = [row for row in rows if row.certified is not None]
-    if any(check.verdict is Verdict.VIOLATED for check in checks):
+def _promise(every: Sequence[Check], noun: str) -> str:
+    """What is promised, for which inputs: the sentence that the whole report supports; of several radii the largest."""
+    if any(check.verdict is Verdict.VIOLATED for check in every):
         return "Nothing is promised: a certificate that an attack has broken does not certify."
+    radius, checks = _spoken_of(every)
+    rows = by_layer(checks)
+    known = [row for row in rows if row.certified is not None]
     if not known:
         return "No finite certificate was computed, so nothing is promised." if rows else ""
     samples = len({check.sample for check in checks})
     inputs = f"For the {noun} tested" if samples == 1 else f"For each of the {samples} {noun}s tested"
-    radius = min((check.budget.radius for check in checks if check.budget.radius is not None), default=None)
     does = words.budget_words(checks[0].budget, radius, f"its {words.lengths_of(checks)}")
     missing = [row.layer for row in rows if row.certified is None]
     except_for = f" Nothing is promised for layer {listed(missing)}." if missing else ""
     return f"{inputs}, any perturbation that {does}{_split(checks)} {_effect(known)}{except_for}{_however_split(rows)}"
+
+
+def _spoken_of(every: Sequence[Check]) -> tuple[float | None, Sequence[Check]]:
+    """The largest radius and its checks; the smallest and all checks where some layer or sample lacks the largest."""
+    radii = [check.budget.radius for check in every]
+    most = [check for check in every if check.budget.radius == largest(radii)]
+    places = ({(check.layer, check.head, check.sample) for check in some} for some in (most, every))
+    return (largest(radii), most) if len(set(map(frozenset, places))) == 1 else (smallest(radii), every)
 
 
 def _however_split(rows: Sequence[LayerRow]) -> str:
@@ -193,7 +200,7 @@ def _however_split(rows: Sequence[LayerRow]) -> str:
     if most is None or not contexts:
         return ""
     return (
-        f" However tokens are split into parts of at least 1/{min(contexts):.6g} of the whole each, no output changes "
+        f" However tokens are split into pieces of at least 1/{min(contexts):.6g} of the whole each, no output changes "
         f"by more than its entry in “However split”, so none by more than {at_most(most)}."
     )
 
@@ -208,12 +215,12 @@ def _split(checks: Sequence[Check]) -> str:
     """How tokens may be split by the perturbations that every promise covers."""
     copies = max(check.copies for check in checks)
     supports = [check.budget.support for check in checks if check.budget.support is not None]
-    within = f", no part beyond norm {at_least(min(supports))}" if supports else ""
+    within = f", no piece beyond norm {at_least(min(supports))}" if supports else ""
     match narrowest(checks):
         case Covers.ATOMS:
-            return " without splitting any"
+            return ", without splitting any of them,"
         case Covers.COPIES:
-            masses = f"into up to {copies} copies, with the masses that it gave them"
+            masses = f"into up to {copies} pieces, with the masses that it gave them"
             return f", the tokens split as in this attack ({masses}),"
         case Covers.CONTEXT:
             least = _least_piece(checks)
@@ -243,7 +250,7 @@ def _effect(known: Sequence[LayerRow]) -> str:
 def _limits(checks: Sequence[Check], noun: str) -> str:
     covered = Covers.CONTEXT if _however_split(by_layer(checks)) else narrowest(checks)
     other = {
-        Covers.ATOMS: "tokens that are split into parts (within the same budget these may go much further), ",
+        Covers.ATOMS: "tokens that are split into pieces (within the same budget these may go much further), ",
         Covers.COPIES: "tokens that are split in other ways (within the same budget these may go much further), ",
         Covers.CONTEXT: "lighter pieces of tokens (within the same budget these may go much further), ",
     }.get(covered, "")

@@ -36,7 +36,7 @@ def comparison_view(top: Path, runs: Sequence[Run], links: Mapping[Path, str]) -
         tiles=_tiles(lines),
         tables=filled(_unfinished_table(unfinished), *_run_tables(top, runs, links)),
         panels=present(*along_panels(lines), *_side_by_side(lines), split_panel(gains)),
-        terms=(words.GAIN, words.TIGHTNESS, words.LIPSCHITZ),
+        terms=(words.GAIN, words.TIGHTNESS, words.LIPSCHITZ, *words.VERDICTS),
         details=filled(value_table(lines), split_table(gains), trend_table(lines)),
     )
 
@@ -69,7 +69,7 @@ def headline(lines: Sequence[RunLine]) -> Headline:
 
 
 def extremes(lines: Sequence[RunLine]) -> tuple[str, ...]:
-    """Best and worst: the run with the largest gain, the tightest and the loosest promise, each with its number."""
+    """Best and worst: the runs with the largest gain, and with the attacks nearest to and farthest below promises."""
     gains = [line for line in lines if line.gain is not None]
     shares = [line for line in lines if line.tightness is not None and line.observed is not None]
     found = []
@@ -77,10 +77,10 @@ def extremes(lines: Sequence[RunLine]) -> tuple[str, ...]:
         strongest = max(gains, key=lambda line: line.gain or 0.0)
         found.append(f"The strongest attack has gain {at_least(strongest.gain)} ({_named(strongest)}).")
     if len(shares) > 1:
-        tightest, loosest = (choose(shares, key=lambda line: line.tightness or 0.0) for choose in (max, min))
+        closest, farthest = (choose(shares, key=lambda line: line.tightness or 0.0) for choose in (max, min))
         found.append(
-            f"Of the tightest promise {percent(tightest.tightness)} was reached ({_named(tightest)}), of the loosest "
-            f"{percent(loosest.tightness)} ({_named(loosest)})."
+            f"The attack nearest to its promise reached {percent(closest.tightness)} of it ({_named(closest)}). Where "
+            f"attacks stayed farthest below, they reached {percent(farthest.tightness)} at best ({_named(farthest)})."
         )
     return tuple(found)
 
@@ -169,7 +169,7 @@ def _run_table(name: str, title: str, lines: Sequence[RunLine], links: Mapping[P
         perhaps("Nearest flip", lambda line: line.flip_radius, at_most, optional=True),
         counts("Records", lambda line: len(line.run.records), optional=True),
     )
-    note = "The worst of each run over its layers and samples."
+    note = "Of every run the worst over its layers and samples, each column by itself."
     return table_of(name, title, fields, lines, note=note, limit=RUNS_SHOWN, rest="")
 
 

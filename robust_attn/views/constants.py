@@ -50,7 +50,11 @@ class Axis:
 
 
 TOKENS = Axis(
-    "tokens", "tokens", "n", lambda r: float(r.tokens), lambda r: f"R = {plain(r.scaled_to)}" if r.scaled_to else ""
+    "tokens",
+    "number of tokens",
+    "n",
+    lambda r: float(r.tokens),
+    lambda r: f"R = {plain(r.scaled_to)}" if r.scaled_to else "",
 )
 RADIUS = Axis("radius", "radius of the tokens", "R", lambda r: r.scaled_to, lambda r: f"n = {r.tokens}")
 
@@ -135,7 +139,7 @@ def _promise(records: Sequence[ConstantRecord]) -> str:
 def _tiles(records: Sequence[ConstantRecord]) -> tuple[Tile, ...]:
     lengths = sorted({record.tokens for record in records})
     highest = at_least(largest(record.lipschitz.lower for record in records))
-    most = Tile("Largest local constant", highest, "gain of an infinitely small change, over all records")
+    most = Tile("Largest local constant", highest, "attained by an infinitely small change, over all records")
     several = Tile("Lengths", f"{lengths[0]}–{lengths[-1]}", f"tokens, {len(lengths)} lengths")
     return (most, several) if len(lengths) > 1 else (most,)
 
@@ -154,8 +158,8 @@ def _growth_table(growth: Sequence[Growth], axis: Axis) -> Table:
         *(fitted if len(sizes) > 1 else ()),
     )
     note = (
-        f"Mean over the samples. The exponent b of the fitted power law says that the constant grows like {axis.label} "
-        "to the power b; the interval is over samples."
+        f"Mean over the samples. By the fitted power law the constant grows like the {axis.label} to the power b; the "
+        "interval is over samples."
     )
     title = f"Mean local constant against the {axis.label}, by two estimators"
     return table_of(f"growth-{axis.key}", title, fields, growth, note=note, terminal=True)
@@ -206,5 +210,5 @@ def _record_table(records: Sequence[ConstantRecord]) -> Table:
         constants("Local constant", lambda record: record.lipschitz),
         perhaps("Paper’s released code", lambda record: record.released, at_least),
     )
-    note = "One line per layer, sample and length; the constant is attained at least, and not exceeded at most."
+    note = "One line per layer, sample and length. The first value of a constant is attained, the second not exceeded."
     return table_of("constant-table", "Every record", fields, records, note=note)

@@ -110,8 +110,9 @@ def _typed(override: str) -> str:
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, str]:
-    """Nested settings as dotted keys, in order, with ~ for the home folder."""
-    return {key: _leaf(value) for key, value in flat(without_home(dict(values))).items()}
+    """Nested settings as dotted keys, in order, with ~ for the home folder and values in place of references."""
+    told = {key: _leaf(value) for key, value in flat(without_home(dict(values))).items()}
+    return {key: told.get(value[2:-1], value) if value.startswith("${") else value for key, value in told.items()}
 
 
 def _leaf(value: object) -> str:

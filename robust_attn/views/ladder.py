@@ -13,12 +13,12 @@ from robust_attn.types import Scope, Side
 from robust_attn.views.numerals import at_least, power_of_ten
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Role
 from robust_attn.views.table import ABSENT, LARGEST, Cell, Fields, Table, cells, table_of, texts
-from robust_attn.views.words import PARTS_OF_TOKENS, SCOPES, family, smallest
+from robust_attn.views.words import PIECES_OF_TOKENS, SCOPES, family, smallest
 
 DECADES_ABOVE = 8.0
 """Bounds further above what must be shown are named in the caption: e^(2a) would flatten everything else."""
 
-APART = "no bounds: constants at the tokens"
+APART = "constants at the tokens: no bounds"
 """The row of a figure after which these stand."""
 
 
@@ -75,7 +75,7 @@ def paper_log10(record: Check | BallRecord) -> float | None:
 
 def ladder_table(name: str, title: str, ladder: Sequence[Rung], quantity: str, note: str, *, copies: int = 1) -> Table:
     """A line per bound, with its ratio to the promise; `copies` of a token were written by the attack."""
-    scopes = SCOPES | ({Scope.BALL: PARTS_OF_TOKENS} if copies > 1 else {})
+    scopes = SCOPES | ({Scope.BALL: PIECES_OF_TOKENS} if copies > 1 else {})
     base = next((rung.log10 for rung in ladder if rung.promises), None)
     fields: Fields[Rung] = (
         texts("Bound", lambda rung: rung.bound.name, code=True),

@@ -16,7 +16,7 @@ from robust_attn.views.numerals import at_least, at_most, percent, percent_at_mo
 from robust_attn.views.panel import LARGEST_LOG10, Look, Panel, Point, Role, positive_line
 from robust_attn.views.samples import sample_fields, sample_number
 from robust_attn.views.table import Fields, Table, constants, counts, numbers, perhaps, table_of, texts, verdicts
-from robust_attn.views.words import COVERS, covering
+from robust_attn.views.words import COVERS, covering, largest
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,10 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
         numbers("Tightness", lambda row: row.worst.tightness, percent, meaning="attack reached / its promise"),
         numbers("Gain", lambda row: row.worst.observed.gain, at_least),
     )
+
+    def paper(row: LayerRow) -> float | None:
+        return paper_log10(row.worst) if attacked else largest(map(paper_log10, row.checks))
+
     beside: Fields[LayerRow] = (perhaps("However split", lambda row: row.in_context, at_most, optional=True),)
     fields: Fields[LayerRow] = (
         counts("Layer", lambda row: row.layer),
@@ -153,7 +157,7 @@ def layer_table(checks: Sequence[Check], noun: str, *, terminal: bool) -> Table:
         constants("Local constant", lambda row: row.worst.lipschitz, optional=True),
         texts("Certified by", lambda row: row.widest.certified.bound, code=True, optional=True),
         *(several if len({covers_of(row.widest) for row in rows}) > 1 else ()),
-        perhaps("Paper’s bound", lambda row: paper_log10(row.worst), power_of_ten, optional=True),
+        perhaps("Paper’s bound", paper, power_of_ten, optional=True),
     )
     title = "The promise, layer by layer"
     note = _layer_note(rows, noun, attacked=attacked)

@@ -20,7 +20,7 @@ TOKENS_SHOWN = 6000
 TOKENS_OF_A_SAMPLE = 512
 MOST_MOVED = 5
 PARTED = 0.01
-"""Parts count as split apart from this share of the sample's largest motion on; below that it is arithmetic."""
+"""Pieces count as split apart from this share of the sample's largest motion on; below that it is arithmetic."""
 NOTHING = Motion(rms=(), apart=(), farthest=(), share=(), parts=())
 _CONTINUED = "##"
 _NO_SPACE_BEFORE = frozenset(".,;:!?)]}'’”%")
@@ -56,7 +56,7 @@ class Token:
         if not self.split:
             return moved
         return (
-            f"{moved}, split into {self.parts} parts that went {at_least(self.apart)} apart; "
+            f"{moved}, split into {self.parts} pieces that went {at_least(self.apart)} apart; "
             f"the farthest, {percent(self.share)} of the token, went {at_least(self.farthest)}"
         )
 
@@ -105,9 +105,9 @@ class Passages:
             counts("Place", lambda pair: pair[1].place),
             texts("Token", lambda pair: pair[1].text, code=True),
             numbers("Moved (rms)", lambda pair: pair[1].rms, at_least),
-            counts("Parts", lambda pair: pair[1].parts),
-            numbers("Parts apart", lambda pair: pair[1].apart, at_least),
-            numbers("Farthest part", lambda pair: pair[1].farthest, at_least),
+            counts("Pieces", lambda pair: pair[1].parts),
+            numbers("Pieces apart", lambda pair: pair[1].apart, at_least),
+            numbers("Farthest piece", lambda pair: pair[1].farthest, at_least),
             numbers("Its share", lambda pair: pair[1].share, percent),
         )
         moved = [(passage, token) for passage in self.every for token in passage.most]

@@ -197,7 +197,7 @@ def _found(predictions: Sequence[PredictionRecord]) -> str:
         if radii.get("split") and radii.get("move", 0.0) > 2 * radii["split"]
         else ""
     )
-    return f"flips from {', '.join(told)}{ratio}"
+    return f"{'a flip at' if len(predictions) == 1 else 'flips from'} {', '.join(told)}{ratio}"
 
 
 def way_words(way: str) -> str:

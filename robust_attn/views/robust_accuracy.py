@@ -113,7 +113,7 @@ def accuracy_table(accuracy: Accuracy) -> Table:
         [Cell(plain(radius), radius), *(Cell(percent(curve.at(radius)), curve.at(radius)) for curve in accuracy.curves)]
         for radius in (0.0, *told_radii(accuracy.radii))
     ]
-    note = f"Shares of samples that are right, against {accuracy.against}, beyond the radius ({accuracy.norm})."
+    note = f"Of the samples the share that is still right at each radius ({accuracy.norm}), against {accuracy.against}."
     note += accuracy.notes
     title = f"Accuracy against radius, {accuracy.title}"
     return Table(f"accuracy-{accuracy.title.replace(' ', '-')}-table", title, columns, rows, note, terminal=True)

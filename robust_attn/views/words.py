@@ -15,11 +15,11 @@ from robust_attn.views.numerals import at_least, at_most, plain
 SCOPES = {
     Scope.GLOBAL: "every input in the ball",
     Scope.LOCAL: "exactly these tokens, to first order",
-    Scope.BALL: "these tokens ± budget",
-    Scope.MEASURES: "these tokens ± budget, split at will",
-    Scope.PIECES: "these tokens ± budget, split into pieces that the context allows",
+    Scope.BALL: "these tokens, moved within the budget",
+    Scope.MEASURES: "these tokens, moved within the budget and split at will",
+    Scope.PIECES: "these tokens, moved within the budget and split into pieces that the context allows",
 }
-PARTS_OF_TOKENS = "these parts of tokens ± budget"
+PIECES_OF_TOKENS = "these pieces of tokens, moved within the budget"
 """What bounds around given atoms speak of where tokens were split."""
 COVERS = {
     Covers.ATOMS: "these tokens moved, none split",
@@ -58,6 +58,12 @@ LIPSCHITZ = (
 PAPER = ("Paper’s bound", "What the bounds of Castin, Ablin and Peyré (ICML 2024) promise for the same question.")
 TIGHTNESS = ("Tightness", "What was reached as a share of what is promised. At 100 % nothing can be improved.")
 UNKNOWN = ("UNKNOWN", "A number was not finite, or rounding could decide, so nothing is promised.")
+VERDICTS = (
+    ("HOLDS", "No attack went beyond the certificate, and it says more than the trivial limit does."),
+    ("VIOLATED", "The attack went beyond it: something is wrong, and this must be looked into."),
+    ("VACUOUS", "The certificate is no better than a limit that holds for any perturbation at all."),
+    UNKNOWN,
+)
 
 
 def budget_words(budget: BudgetPart, radius: float | None, tokens: str) -> str:

@@ -15,7 +15,7 @@ from tests.cases import CASES, generator, one_sample, random_layer, random_measu
 UNEQUAL = {(name, kind) for name in ("layer", "loss") for kind in ("frobenius", "per_token")}
 
 
-class TestEqualParts(AttackLaws):
+class TestEqualPieces(AttackLaws):
     attack = MassSplit(2, 6, masses=Masses.EQUAL)
 
 

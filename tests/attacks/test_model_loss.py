@@ -81,7 +81,7 @@ def test_copies_known_from_a_larger_budget_go_half_as_far_in_half_of_it():
 
 
 def test_masses_with_slivers_by_hand():
-    """Masses (1/5)(3/4) and (1/5)(1/4), in turn; no part below the lightest."""
+    """Masses (1/5)(3/4) and (1/5)(1/4), in turn; no piece below the lightest."""
     base = text_victim().base
     written = with_slivers(base, 0.25)
     assert written.masses[0].tolist() == pytest.approx([0.15, 0.05] * 5)

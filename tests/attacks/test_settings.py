@@ -61,7 +61,7 @@ def test_wrong_values_are_told_in_the_words_of_the_library(make, message):
 
 @pytest.mark.parametrize("options", [{"copies": 3}, {"tokens": 1}])
 def test_a_sliver_is_one_part_of_one_token(options):
-    with pytest.raises(UserError, match="A sliver is one part of one token"):
+    with pytest.raises(UserError, match="A sliver is one piece of one token"):
         MassSplit(masses=Masses.SLIVER, **options)
 
 

@@ -113,7 +113,9 @@ def test_the_rest_is_part_of_it():
     assert bound.output_change >= eps + math.sqrt(2) * eps**2
 
 
-def test_where_nothing_changes_to_first_order_it_may_know_nothing():
-    """At X = (0, 0) logits have no slope at all; a plan of nothing is none."""
+def test_where_logits_have_no_slope_the_third_order_is_known():
+    """At X = (0, 0) as above f_i = mean + e tanh(2 d_i e): 2 d_i e^2 to third order, at (1, -1) eps / sqrt(2) eps^3."""
     tape = layer_tape(scalar_layer(2.0), scalar_measure([0.0, 0.0]), torch.ones(2, dtype=torch.float64))
-    assert beyond_first_order(tape, 1e-3, FEW, np.random.default_rng(0)) is None
+    eps = 1e-3
+    beyond = beyond_first_order(tape, eps, FEW, np.random.default_rng(0))
+    assert eps**3 <= beyond <= 15 * eps**3

@@ -59,3 +59,11 @@ def test_the_command_prints_it_without_anything_slow(flag, tmp_path):
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "robust_attn.config.help" in imported
     assert not imported & {"torch", "transformers", "wandb", "matplotlib", "hydra.core.plugins_loader", "scipy"}
+
+
+def test_a_reader_may_have_seen_enough():
+    """As `--help | head -1`: nothing is said of a pipe that closed."""
+    piped = f"{sys.executable} -m robust_attn --help | head -1"
+    done = subprocess.run(["sh", "-c", piped], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("robust_attn attacks")
+    assert done.stderr == ""

@@ -167,5 +167,5 @@ def test_a_folder_says_which_weights_are_meant(tmp_path):
     with pytest.raises(ra.UserError, match="already says which weights"):
         load_model(str(tmp_path), "random")
     for weights in ("auto", "random", "pretrained"):
-        with pytest.raises(ra.UserError, match="auto is whatever its weights are"):
+        with pytest.raises(ra.UserError, match="model=auto is whatever its weights are"):
             load_model("auto", weights)

@@ -28,9 +28,9 @@ def plane(*places: tuple[float, float]) -> torch.Tensor:
 
 
 def test_equal_parts_by_hand() -> None:
-    """Token 0 stays; the parts of token 1 go by (3, 0) and (0, -4): rms sqrt((9 + 16) / 2), farthest 4, half the token.
+    """Token 0 stays, pieces of token 1 go by (3, 0) and (0, -4): rms sqrt((9 + 16) / 2), farthest 4, half the token.
 
-    Their mean goes by (3/2, -2), so each part is 5/2 away from it.
+    Their mean goes by (3/2, -2), so each piece is 5/2 away from it.
     """
     split = equal_parts(TokenMeasure.uniform(plane((0, 0), (1, 1))), 2)
     found = token_motion(moved(split.base, plane((0, 0), (0, 0), (4, 1), (1, -3))), 2)

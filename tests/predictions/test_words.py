@@ -1,5 +1,7 @@
 """Certificates of any one row, and the direction that is worst to second order."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -56,3 +58,17 @@ def test_the_worst_direction_is_no_better_than_the_gradient_to_second_order(seed
 
     assert second_order(step) <= second_order(plain) + 1e-9
     assert float(step.norm()) == pytest.approx(float(margin(network, points, label) / gradient.norm()))
+
+
+def test_a_row_that_nothing_reads_has_a_radius_too():
+    """The last token of a causal model whose head reads the first one: nothing before it moves, to any order."""
+    network, points = random_network(3)
+    n = len(points)
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    blocks = tuple(replace(block, attention=replace(block.attention, visible=causal)) for block in network.blocks)
+    first = torch.eye(n, dtype=torch.float64)[0]
+    reads_first = replace(network, blocks=blocks, pooling=first)
+    unread = certified_prediction(reads_first, points, perturb=n - 1, effort=QUICK, seed=0)
+    assert unread.verdict == "HOLDS"
+    assert unread.radius > 0.1
+    assert certified_word(reads_first, points, range(n), effort=QUICK, seed=0).radius > 0

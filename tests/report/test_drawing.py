@@ -50,6 +50,16 @@ def test_letters_can_be_read_on_a_telephone(name):
     assert min(sizes) * 350 / (WIDTH * 72) >= 6.9
 
 
+def test_the_label_of_an_upright_axis_is_not_cut():
+    long = "allowed change / (radius × local constant)"
+    figure = drawn(replace(panel(a=((1.0, 1.0), (2.0, 2.0))), y_label=long)).figure
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    label = axes.yaxis.label.get_window_extent()
+    assert figure.bbox.y0 <= label.y0 < label.y1 <= figure.bbox.y1
+    assert axes.get_ylabel().split() == long.split()
+
+
 def test_figures_of_one_page_share_no_ids():
     texts = [svg(name) for name in PANELS if name.startswith("attack")]
     ids = [element.get("id") for text in texts for element in ElementTree.fromstring(text).iter() if element.get("id")]

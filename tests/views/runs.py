@@ -40,7 +40,7 @@ def run_of(*records: Record, **fields: object) -> Run:
 
 
 def moved(rms: list[float], layer: int = 0, sample: int = 0, **lists: list) -> Record:
-    """An attack that moved tokens so far, with parts that stayed together unless told."""
+    """An attack that moved tokens so far, with pieces that stayed together unless told."""
     base = {"apart": [0.0] * len(rms), "farthest": rms, "share": [0.5] * len(rms), "parts": [1] * len(rms)}
     whole = {name: tuple(values) for name, values in ({"rms": rms} | base | lists).items()}
     return attack_record(layer, sample, tokens=len(rms), motion=Motion(**whole))

@@ -25,17 +25,30 @@ def covered(covers: Covers | None, **fields: object):
 def test_the_promise_names_inputs_perturbation_layer_and_amount():
     one = covered(Covers.ATOMS, copies=1)
     assert promise(one, replace(one, sample=1)) == (
-        "For each of the 2 texts tested, any perturbation that moves its 3 tokens by at most 0.01 in root mean square "
-        "without splitting any changes the output of layer 3 by at most 0.315 (root mean square over the tokens)."
+        "For each of the 2 texts tested, any perturbation that moves its 3 tokens by at most 0.01 in root mean square, "
+        "without splitting any of them, changes the output of layer 3 by at most 0.315 (root mean square over the "
+        "tokens)."
     )
+
+
+def test_of_several_radii_the_promise_speaks_of_the_largest_that_all_layers_have():
+    """0.01 and 0.1 at layer 3. With a layer 4 at 0.01 alone only that is common, and the larger promise covers it."""
+    small = covered(Covers.ATOMS, copies=1)
+    certified = replace(small.certified, output_change=5.0)
+    large = replace(small, certified=certified, budget=replace(small.budget, radius=0.1))
+    assert "at most 0.1 in root mean square" in promise(small, large)
+    assert "layer 3 by at most 5.00" in promise(small, large)
+    elsewhere = promise(small, large, replace(small, layer=4))
+    assert "at most 0.01 in root mean square" in elsewhere
+    assert "from 0.315 in layer 4 to 5.00 in layer 3" in elsewhere
 
 
 @pytest.mark.parametrize(
     ("covers", "said", "limit"),
     [
-        (Covers.ATOMS, "without splitting any", "split into parts"),
-        (Covers.COPIES, "split as in this attack (into up to 2 copies", "split in other ways"),
-        (Covers.MEASURES, "however they are split, no part beyond norm 12.5,", None),
+        (Covers.ATOMS, "without splitting any", "split into pieces"),
+        (Covers.COPIES, "split as in this attack (into up to 2 pieces", "split in other ways"),
+        (Covers.MEASURES, "however they are split, no piece beyond norm 12.5,", None),
     ],
 )
 def test_prose_and_table_and_limits_speak_of_one_class_of_perturbations(covers, said, limit):
@@ -54,7 +67,7 @@ def test_the_promise_for_all_splits_of_the_context_stands_beside_that_for_the_at
     beside = Certified(bound="context.hull", output_change=2.5141, covers=Covers.CONTEXT, context=8192.0)
     one, other = (replace(covered(Covers.COPIES, in_context=part), sample=n) for n, part in enumerate((beside, None)))
     view = checks_view(run_of(one))
-    assert "into parts of at least 1/8192 of the whole each" in view.statement.promises[0]
+    assert "into pieces of at least 1/8192 of the whole each" in view.statement.promises[0]
     assert "none by more than 2.52." in view.statement.promises[0]
     assert "However split" in [column.title for column in view.tables[0].columns]
     assert "However" not in checks_view(run_of(one, other)).statement.promises[0]
@@ -82,9 +95,9 @@ def test_the_promise_says_which_layers_it_leaves_out():
     assert "Nothing is promised for layer 1." in promise(attack_record(0), attack_record(1, certified=NOTHING))
 
 
-def test_what_is_promised_for_all_holds_at_the_smallest_radius():
-    radii = [attack_record(budget=BudgetPart(kind="wasserstein", radius=radius)) for radius in (1.7, 1.5)]
-    assert "at most 1.5 in root" in promise(*radii)
+def test_what_is_promised_for_samples_of_different_radii_holds_at_the_smallest():
+    one, other = (attack_record(budget=BudgetPart(kind="wasserstein", radius=radius)) for radius in (1.7, 1.5))
+    assert "at most 1.5 in root" in promise(one, replace(other, sample=1))
 
 
 @pytest.mark.parametrize("kind", ["wasserstein", "frobenius", "per_token", "something new"])

@@ -49,6 +49,11 @@ def test_a_complete_undamaged_run_needs_no_note():
     assert "2 lines of records.jsonl could not be read" in state_note(run_of(damaged_lines=2))
 
 
+def test_settings_that_refer_to_others_have_their_values():
+    config = {"tolerance": 0.1, "task": {"tolerance": "${tolerance}", "other": "${elsewhere}"}}
+    assert flattened(config) == {"tolerance": "0.1", "task.tolerance": "0.1", "task.other": "${elsewhere}"}
+
+
 def test_settings_are_flattened_as_yaml_spells_them():
     assert flattened({"a": {"b": True, "c": None}, "d": [1], "e": {}}) == {
         "a.b": "true",

@@ -47,7 +47,7 @@ def test_a_split_is_marked_only_where_parts_parted():
     )
     passage = only(line)
     assert [token.mark for token in passage.tokens] == ["", "×2", "0.310 %"]
-    assert "split into 2 parts that went 0.0900 apart; the farthest, 0.310 % of the token, went 1.50" in (
+    assert "split into 2 pieces that went 0.0900 apart; the farthest, 0.310 % of the token, went 1.50" in (
         passage.tokens[2].words
     )
     assert not passage.together

@@ -34,7 +34,7 @@ class Softmax(Operation):
     def interval(self, low: Sequence[Tensor], high: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """One logit up and the others down, and the other way round."""
         middle, half = self.value((low[0] + high[0]) / 2), (high[0] - low[0]) / 2
-        return interval_weights(middle, -half)[0], interval_weights(middle, half)[0]
+        return interval_weights(middle, -half), interval_weights(middle, half)
 
     def second(self, at: Sequence[Tensor], along: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
         """P (u v - E[u v]), u and v centred."""
@@ -131,8 +131,9 @@ def _segment(weights: Tensor, sizes: Sizes, spread: Sizes) -> tuple[Tensor, Tens
     With x = d - E_s d it is P^s (x^5 - 10 x^3 V - 10 x^2 M_3 + 30 x V^2 - 5 x M_4 + 20 V M_3 - M_5), where P^s <= U,
     V = Var_s d <= sum U d^2, 0 <= E_s d <= sup V, and M_k = E_s x^k has |M_k| <= (E_s x^{2k - 2})^{1/2} V^{1/2}.
     """
-    upper, growth = interval_weights(weights, sizes.d)
-    root = torch.minimum(growth.sqrt() * spread.d, _moment(upper, sizes.d, 2))  # at least (sum U d^2)^{1/2}
+    upper = centred_weights(weights, sizes.d)
+    growth = torch.where(weights > 0, upper / torch.where(weights > 0, weights, 1.0), 1.0)
+    root = _mean_square(weights, growth, sizes.d, spread.d).sqrt()
     reach = torch.where(weights > 0, sizes.d + root.square(), 0.0)
     fourth, sixth, eighth = (_moment(upper, reach, power) for power in (4, 6, 8))
     rows = (reach**4 + 10 * reach**3 + 30 * reach * root.square()) * root + 10 * reach.square() * fourth
@@ -145,16 +146,33 @@ def _moment(weights: Tensor, sizes: Tensor, power: int) -> Tensor:
     return (weights * sizes**power).sum(-1, keepdim=True).sqrt()
 
 
-def interval_weights(weights: Tensor, reach: Tensor) -> tuple[Tensor, Tensor]:
-    """U >= P^s for logits within `reach` of the clean ones, and per row the largest U / P (at least 1)."""
+def _mean_square(weights: Tensor, growth: Tensor, sizes: Tensor, spread: Tensor) -> Tensor:
+    """Per row, at least sum_j P_j growth_j d_j^2 where |d_j| <= size_j and sum_j P_j d_j^2 <= spread^2.
+
+    For any t it is at most t spread^2 + sum_j P_j (growth_j - t)_+ size_j^2; t is the best of the growths. So a logit
+    of little weight may go far, and the others of its row do not count more for it.
+    """
+    growth, order = growth.sort(-1, descending=True)
+    shares = (weights * sizes.square()).gather(-1, order)
+    beyond = ((shares * growth).cumsum(-1) - growth * shares.cumsum(-1)).clamp(min=0)
+    return (growth * spread.square() + beyond).amin(-1, keepdim=True)
+
+
+def interval_weights(weights: Tensor, reach: Tensor) -> Tensor:
+    """U >= P^s for logits within `reach` of the clean ones: one of them up, all others down."""
     visible = weights > 0
     raised = torch.where(visible, weights * torch.exp(reach), 0.0)
     lowered = torch.where(visible, weights * torch.exp(-reach), 0.0)
     others = (lowered.sum(-1, keepdim=True) - lowered).clamp(min=0)
-    upper = raised / (raised + others)
-    upper = torch.where(visible, upper, 0.0)
-    ratio = torch.where(visible, upper / torch.where(visible, weights, 1.0), 1.0)
-    return upper, ratio.amax(-1, keepdim=True).clamp(min=1)
+    return torch.where(visible, raised / (raised + others), 0.0)
+
+
+def centred_weights(weights: Tensor, reach: Tensor) -> Tensor:
+    """U >= P^s on the segment to logits within `reach` whose deviation d has mean zero under P.
+
+    P^s_j = P_j e^{s d_j} / E e^{s d}, and E e^{s d} >= e^{s E d} = 1, so P_j e^{reach_j} is enough.
+    """
+    return torch.minimum(interval_weights(weights, reach), weights * torch.exp(reach))
 
 
 def _centred(weights: Tensor, tangent: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ class Wandb(Settings):
 
 @dataclass(frozen=True)
 class NoTracking(Settings):
-    """Nobody."""
+    """No tracker: nothing is logged."""
 
     name: ClassVar[str] = "none"
 

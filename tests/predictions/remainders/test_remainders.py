@@ -5,7 +5,7 @@ import torch
 
 from robust_attn.predictions.affine import CentreLogits
 from robust_attn.predictions.remainders.activations import Elementwise
-from robust_attn.predictions.remainders.attention import Softmax, interval_weights
+from robust_attn.predictions.remainders.attention import Softmax, _mean_square, centred_weights, interval_weights
 from robust_attn.predictions.remainders.ellipsoids import lifted, together
 from robust_attn.predictions.remainders.products import Gate, Logits, MeanSquare, Mix, Scale
 from robust_attn.predictions.scalar_functions import Gelu, InverseRoot, Relu, Silu, Tanh, TanhGelu
@@ -156,11 +156,54 @@ def test_interval_weights_hold_on_the_box():
         torch.rand(5, 4, generator=g, dtype=torch.float64),
     )
     weights = torch.softmax(logits, -1)
-    upper, growth = interval_weights(weights, reach)
+    upper = interval_weights(weights, reach)
     for _ in range(200):
         moved = torch.softmax(logits + reach * (2 * torch.rand(5, 4, generator=g, dtype=torch.float64) - 1), -1)
         assert bool((moved <= upper).all())
-        assert bool((moved / weights <= growth).all())
+
+
+def centred_deviation(weights, reach, g):
+    """A corner of the box, moved to mean zero under the weights and shrunk back into the box."""
+    d = reach * torch.randn(reach.shape, generator=g, dtype=torch.float64).sign()
+    d = d - (weights * d).sum(-1, keepdim=True)
+    return d / (d.abs() / reach).amax(-1, keepdim=True).clamp(min=1)
+
+
+@pytest.mark.parametrize("sharpness", [0.3, 4.0])
+def test_weights_of_centred_logits_hold_and_are_nearly_reached(sharpness):
+    g = generator(1)
+    logits = sharpness * torch.randn(40, 5, generator=g, dtype=torch.float64)
+    reach = 2 * torch.rand(40, 5, generator=g, dtype=torch.float64)
+    weights = torch.softmax(logits, -1)
+    upper, closest = centred_weights(weights, reach), 0.0
+    assert bool((upper <= interval_weights(weights, reach)).all())
+    for share in (0.3, 1.0):
+        for _ in range(100):
+            moved = torch.softmax(logits + share * centred_deviation(weights, reach, g), -1)
+            assert bool((moved <= upper * (1 + 1e-12)).all())
+            closest = max(closest, float((moved / upper).max()))
+    assert closest > 0.9
+
+
+def test_mean_squares_under_grown_weights():
+    """Any d within its sizes and of the given spread; attained where one growth is that of all."""
+    g = generator(2)
+    weights = torch.softmax(3 * torch.randn(30, 6, generator=g, dtype=torch.float64), -1)
+    growth = 1 + 5 * torch.rand(30, 6, generator=g, dtype=torch.float64).square()
+    sizes = torch.rand(30, 6, generator=g, dtype=torch.float64)
+    for _ in range(100):
+        d = sizes * (2 * torch.rand(30, 6, generator=g, dtype=torch.float64) - 1)
+        spread = (weights * d.square()).sum(-1, keepdim=True).sqrt()
+        exact = (weights * growth * d.square()).sum(-1, keepdim=True)
+        assert bool((exact <= _mean_square(weights, growth, sizes, spread) * (1 + 1e-12)).all())
+    one = _mean_square(weights, torch.full_like(growth, 2.0), sizes, spread)
+    torch.testing.assert_close(one, 2 * spread.square())
+
+
+def test_one_mean_square_by_hand():
+    """P = (.99, .01), growths (1, 3), sizes (1, 1), spread .1: t = 1 leaves 1 * .01 + .01 * (3 - 1) * 1 = .03."""
+    row = [torch.tensor([each], dtype=torch.float64) for each in ((0.99, 0.01), (1.0, 3.0), (1.0, 1.0), (0.1,))]
+    assert float(_mean_square(*row)) == pytest.approx(0.03)
 
 
 def test_a_sum_of_ellipsoids_is_inside():
