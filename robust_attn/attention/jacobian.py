@@ -30,8 +30,9 @@ BLOCK_ELEMENTS = 2**23
 """Attention weights in flight at once: 64 MB in float64. Smaller blocks cost calls, larger ones cache misses."""
 KEPT_ELEMENTS = 2**25
 """Attention weights that may be kept for reuse: 256 MB in float64."""
-STREAMED_ELEMENTS = 2**22
-"""More attention weights than this are faster computed again than read from memory, where they can be streamed."""
+STREAMED_ELEMENTS, STREAMED_LENGTH = 2**22, 512
+"""More attention weights than this are faster computed again than read from memory, where they can be streamed; of
+shorter samples there would be too many blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,8 @@ class LayerJacobian(Jacobian):
         """One forward pass at the measure. `block` rows at a time; by default as many as fit BLOCK_ELEMENTS."""
         parts = project(layer, measure)
         elements = parts.q[..., 0].numel() * measure.length
-        if block is None and elements > STREAMED_ELEMENTS and _streams(layer, parts.q):
+        long = elements > STREAMED_ELEMENTS and measure.length >= STREAMED_LENGTH
+        if block is None and long and _streams(layer, parts.q):
             return cls._streaming(layer, measure, parts)
         keep = keep_attention and elements <= KEPT_ELEMENTS
         means, kept = [], []
@@ -120,13 +122,24 @@ class LayerJacobian(Jacobian):
 
     def attention_blocks(self) -> Iterator[tuple[slice, Float[Tensor, "*batch heads _ n"]]]:
         """Blocks of rows of the attention matrices P of all heads, kept or recomputed."""
-        if self.kept is not None:
+        kept = self._kept_again if self.kept is None else self.kept
+        if kept is not None:
             start = 0
-            for attention in self.kept:
+            for attention in kept:
                 rows = slice(start, start + attention.shape[-2])
                 start = rows.stop
                 yield rows, attention
             return
+        yield from self._attention_anew()
+
+    @cached_property
+    def _kept_again(self) -> tuple[Float[Tensor, "*batch heads _ n"], ...] | None:
+        """Of weights that are streamed, those that somebody looks at, where they may be kept."""
+        if self.streamed is None or self.projections.q[..., 0].numel() * self.measure.length > KEPT_ELEMENTS:
+            return None
+        return tuple(attention for _, attention in self._attention_anew())
+
+    def _attention_anew(self) -> Iterator[tuple[slice, Float[Tensor, "*batch heads _ n"]]]:
         for rows in row_blocks(self.projections, None):
             yield rows, _attention(self.layer, self.measure, self.projections, rows)[..., : self.measure.length]
 

@@ -34,6 +34,7 @@ class TestLayerJacobianInRowBlocks(JacobianLaws):
         monkeypatch.setattr(module, "BLOCK_ELEMENTS", 8)
         monkeypatch.setattr(module, "KEPT_ELEMENTS", 0)
         monkeypatch.setattr(module, "STREAMED_ELEMENTS", 0)
+        monkeypatch.setattr(module, "STREAMED_LENGTH", 0)
         monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 8)
 
     def make(self, case, g):

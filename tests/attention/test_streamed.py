@@ -14,6 +14,7 @@ from tests.cases import MORE_CASES, Case, generator, random_layer, random_measur
 @pytest.fixture
 def _streaming(monkeypatch):
     monkeypatch.setattr(jacobian, "STREAMED_ELEMENTS", 0)
+    monkeypatch.setattr(jacobian, "STREAMED_LENGTH", 0)
     monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 12)
 
 
@@ -31,6 +32,7 @@ def test_values_and_both_products_are_those_of_kept_weights(case: Case, window: 
     tangent = torch.randn(here.domain, generator=generator(3), dtype=torch.float64)
     cotangent = torch.randn(here.codomain, generator=generator(4), dtype=torch.float64)
     assert (here.value - there.value).abs().max() <= 1e-13
+    assert (here.attention() - there.attention()).abs().max() <= 1e-13
     assert torch.allclose(here.log_normalizer, there.log_normalizer, rtol=0, atol=1e-13)
     assert (here.jvp(tangent) - there.jvp(tangent)).abs().max() <= 1e-13
     assert (here.vjp(cotangent) - there.vjp(cotangent)).abs().max() <= 1e-13

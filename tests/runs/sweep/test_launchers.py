@@ -51,9 +51,10 @@ def sweep(folder: Path, *arguments: str, more_path: Path = ROOT) -> subprocess.C
     """A sweep into `folder` by a user who set no number of threads; what Ray keeps at home goes elsewhere."""
     environment = {key: value for key, value in ENVIRONMENT.items() if key != "OMP_NUM_THREADS"}
     environment |= {"PYTHONPATH": f"{ROOT}:{more_path}", "RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder.parent)}
+    environment |= {"RAY_worker_niceness": "0"}  # its own default lets workers wait for every other job of a machine
     return subprocess.run(
         [sys.executable, "-m", "robust_attn", *SMALL, *arguments, f"hydra.sweep.dir={folder}"], cwd=folder.parent,
-        env=environment, capture_output=True, text=True, timeout=300, check=False,
+        env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 
@@ -103,7 +104,7 @@ def one_run(folder: Path, *arguments: str) -> dict[tuple[int, int], dict[str, An
     settings = [item for item in SMALL if item != "-m" and not item.startswith("samples=")]
     done = subprocess.run(
         [sys.executable, "-m", "robust_attn", *settings, *arguments, f"hydra.run.dir={folder}"], cwd=folder.parent,
-        env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300, check=False,
+        env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return _by_place((folder / "records.jsonl").read_bytes().splitlines())
