@@ -40,7 +40,7 @@ ROW, ROW_BELOW_NAME = 0.27, 0.4
 """Inches that a row of a figure beside names takes, and one below its name."""
 LONGEST_BESIDE = 14
 """Characters of a name that stands beside its row."""
-LONGEST_UPRIGHT = 32
+LONGEST_UPRIGHT = 34
 """Characters of an upright line beside an axis: the axis is no longer."""
 _DASHES = (0, (4, 2))
 _STYLES: dict[Role, dict[str, Any]] = {
