@@ -78,6 +78,12 @@ class Asked(Settings):
     layers: tuple[int, ...] | str = setting("all", "all, or a list of layer numbers such as [0,5]")
     tokens: int = setting(32, "tokens per sample", least=1)
     samples: int = setting(4, "how many samples", least=1)
+    only: tuple[int, ...] | None = setting(
+        None,
+        "samples that are worked on, each by itself; null: all together",
+        least=0,
+        form="null or a list of numbers such as [0,3]",
+    )
     seed: int = setting(0, "seed of everything random except certificates", least=0, most=LARGEST_SEED, whole=True)
     device: str = setting("auto", "where a model runs", form="auto, cpu, cuda, cuda:NUMBER or mps")
     dtype: str = setting("float64", "precision of the model", words=DTYPES)

@@ -168,6 +168,16 @@ FIVE_TESTS = {
         *_in(CERTIFICATE, "the_path_by_hand"),
         *_in(BALL, "no_interaction_is_solved_exactly"),
     ),
+    "local.one_token": FiveTests(
+        *_in(
+            "bounds/test_one_token.py",
+            "no_displacement_of_one_token_exceeds_its_bound",
+            "no_displacement_of_one_token_exceeds_its_bound",
+            "the_bound_scales_with_the_values",
+            "two_tokens_by_hand",
+            "the_first_token_of_a_causal_mean_is_solved_exactly",
+        )
+    ),
     "local.hull": FiveTests(
         *_in(
             BALL,

@@ -5,8 +5,8 @@ With P, q, k, v of one forward pass and o_i = sum_j P_ij v_j (docs/proofs/operat
     do_i = sum_j P_ij dv_j + sum_j P_ij ds_ij v_j - (sum_j P_ij ds_ij) o_i,   ds_ij = scale (<dq_i, k_j> + <q_i, dk_j>)
 
 A sink has the slope zero and does not move, so it enters through o_i alone, which contains its share.
-Attention weights are kept when they are few and otherwise recomputed. Their rows sum to one to rounding whatever the
-size of the logits, because a row is divided by its own sum.
+Attention weights are kept when they are few and otherwise recomputed (`streamed.py`). Their rows sum to one to rounding
+whatever the size of the logits, because a row is divided by its own sum.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import log_weight, visible
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import Jacobian
+from robust_attn.attention.streamed import Streamed
 
 BLOCK_ELEMENTS = 2**23
 """Attention weights in flight at once: 64 MB in float64. Smaller blocks cost calls, larger ones cache misses."""
 KEPT_ELEMENTS = 2**25
 """Attention weights that may be kept for reuse: 256 MB in float64."""
+STREAMED_ELEMENTS, STREAMED_LENGTH = 2**22, 512
+"""More attention weights than this are faster computed again than read from memory, where they can be streamed; of
+shorter samples there would be too many blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,7 @@ class LayerJacobian(Jacobian):
     mean: Float[Tensor, "*batch heads n value_width"]
     value: Float[Tensor, "*batch n out"]
     kept: tuple[Float[Tensor, "*batch heads _ n"], ...] | None
+    streamed: Streamed | None = None
 
     @classmethod
     def at(
@@ -63,6 +68,9 @@ class LayerJacobian(Jacobian):
         """One forward pass at the measure. `block` rows at a time; by default as many as fit BLOCK_ELEMENTS."""
         parts = project(layer, measure)
         elements = parts.q[..., 0].numel() * measure.length
+        long = elements > STREAMED_ELEMENTS and measure.length >= STREAMED_LENGTH
+        if block is None and long and _streams(layer, parts.q):
+            return cls._streaming(layer, measure, parts)
         keep = keep_attention and elements <= KEPT_ELEMENTS
         means, kept = [], []
         for rows in row_blocks(parts, block):
@@ -76,6 +84,21 @@ class LayerJacobian(Jacobian):
         mean = torch.cat(means, dim=-2)
         value = merge_heads(layer, mean) + layer.offset
         return cls(layer, measure, parts, mean, value, tuple(kept) if keep else None)
+
+    @classmethod
+    def _streaming(cls, layer: AttentionLayer, measure: TokenMeasure, parts: Projections) -> LayerJacobian:
+        """The same without ever holding more than a few rows of attention; keys and values stored by coordinates."""
+        k, v = (part.mT.contiguous() for part in (parts.k, parts.v))
+        parts = replace(parts, k=k.mT, v=v.mT)
+        found = Streamed.of(
+            *(part.flatten(0, -3) for part in (parts.q, k, v)),
+            masses=measure.masses.reshape(-1, measure.length),
+            positions=measure.positions.reshape(-1, measure.length),
+            mask=layer.mask,
+            scale=layer.scale,
+        )
+        mean = found.mean.reshape(*parts.q.shape[:-1], -1)
+        return cls(layer, measure, parts, mean, merge_heads(layer, mean) + layer.offset, None, found)
 
     @property
     def domain(self) -> torch.Size:
@@ -99,13 +122,24 @@ class LayerJacobian(Jacobian):
 
     def attention_blocks(self) -> Iterator[tuple[slice, Float[Tensor, "*batch heads _ n"]]]:
         """Blocks of rows of the attention matrices P of all heads, kept or recomputed."""
-        if self.kept is not None:
+        kept = self._kept_again if self.kept is None else self.kept
+        if kept is not None:
             start = 0
-            for attention in self.kept:
+            for attention in kept:
                 rows = slice(start, start + attention.shape[-2])
                 start = rows.stop
                 yield rows, attention
             return
+        yield from self._attention_anew()
+
+    @cached_property
+    def _kept_again(self) -> tuple[Float[Tensor, "*batch heads _ n"], ...] | None:
+        """Of weights that are streamed, those that somebody looks at, where they may be kept."""
+        if self.streamed is None or self.projections.q[..., 0].numel() * self.measure.length > KEPT_ELEMENTS:
+            return None
+        return tuple(attention for _, attention in self._attention_anew())
+
+    def _attention_anew(self) -> Iterator[tuple[slice, Float[Tensor, "*batch heads _ n"]]]:
         for rows in row_blocks(self.projections, None):
             yield rows, _attention(self.layer, self.measure, self.projections, rows)[..., : self.measure.length]
 
@@ -116,6 +150,8 @@ class LayerJacobian(Jacobian):
     @cached_property
     def log_normalizer(self) -> Float[Tensor, "*batch heads n"]:
         """log sum_j m_j exp(s_ij) of every row, with the sink; minus infinity for one that sees nobody."""
+        if self.streamed is not None:
+            return self.streamed.log_total.reshape(self.mean.shape[:-1])
         blocks = row_blocks(self.projections, None)
         pieces = (all_logits(self.layer, self.measure, self.projections, rows).logsumexp(-1) for rows in blocks)
         return torch.cat(list(pieces), dim=-1)
@@ -124,6 +160,10 @@ class LayerJacobian(Jacobian):
         """How the output moves when the points move by `tangent`."""
         parts = self.projections
         moved = project_tangent(self.layer, self.measure, tangent, parts)
+        if self.streamed is not None:
+            by_coordinates = (part.mT.contiguous().flatten(0, -3) for part in (moved.k, moved.v))
+            pushed = self.streamed.push(moved.q.flatten(0, -3), *by_coordinates)
+            return merge_heads(self.layer, pushed.reshape(self.mean.shape))
         left = torch.cat((moved.q, parts.q), dim=-1) * self.layer.scale
         right = torch.cat((parts.k, moved.k), dim=-1).transpose(-1, -2)
         pieces = []
@@ -138,6 +178,11 @@ class LayerJacobian(Jacobian):
         """The gradient with respect to the points of <cotangent, output>."""
         parts = self.projections
         pulled = split_heads(self.layer, cotangent)
+        if self.streamed is not None:
+            q, k, v = self.streamed.pull(pulled.flatten(0, -3))
+            shape = parts.q.shape[:-2]
+            gradient = Projections(*(part.reshape(*shape, *part.shape[-2:]) for part in (q, k.mT, v.mT)))
+            return pull_projections(self.layer, self.measure, gradient, parts)
         centre = (pulled * self.mean).sum(-1, keepdim=True)
         dq, dk, dv = [], torch.zeros_like(parts.k), torch.zeros_like(parts.v)
         values = parts.v.transpose(-1, -2)
@@ -150,6 +195,12 @@ class LayerJacobian(Jacobian):
         scale = self.layer.scale
         gradient = Projections(torch.cat(dq, dim=-2) * scale, dk * scale, dv)
         return pull_projections(self.layer, self.measure, gradient, parts)
+
+
+def _streams(layer: AttentionLayer, q: Tensor) -> bool:
+    """Whether `streamed.py` knows this layer, and nobody asks torch for derivatives of it."""
+    traced = q.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(q)
+    return layer.position_bias is None and layer.sinks is None and not traced
 
 
 def row_blocks(parts: Projections, block: int | None) -> Iterator[slice]:

@@ -27,6 +27,7 @@ python -m robust_attn attack=torchattacks attack.name=PGDL2    an attack of torc
 python -m robust_attn experiment=flip                          flip the decision of a classifier
 python -m robust_attn -m attack=move,mass_split tokens=16,32   a sweep
 python -m robust_attn -m ... sweep.resume=DIR                  continue an interrupted sweep
+python -m robust_attn -m ... sweep.jobs=layers,samples         every layer and sample as a job
 python -m robust_attn -v ...                                   a line for every record
 python -m robust_attn ... --cfg job                            print every setting, run nothing
 python -m robust_attn.report DIR                               one report over every run below DIR

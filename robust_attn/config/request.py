@@ -11,6 +11,7 @@ from robust_attn.runs.sweep.objective import OBJECTIVES
 from robust_attn.types import UserError
 
 PREFIX = "sweep."
+KNOWN = ("resume", "objective", "jobs")
 CONDITIONS = "fail_if"
 PLACE = "hydra.sweep.dir="
 SWEEP_FILE = "multirun.yaml"
@@ -28,20 +29,35 @@ class Request:
 
 
 def request_of(arguments: Sequence[str]) -> Request:
-    """`sweep.resume` points Hydra at the folder of a sweep, `-v` has this package alone speak up, in jobs as well."""
+    """`sweep.resume` points Hydra at the folder of a sweep, `sweep.jobs` makes jobs of layers and samples.
+
+    `-v` has this package alone speak up, in jobs as well.
+    """
     given = dict(_pair(item) for item in arguments if item.startswith(PREFIX))
-    unknown = sorted(set(given) - {"resume", "objective"})
+    unknown = sorted(set(given) - set(KNOWN))
     if unknown:
-        raise UserError(f"There is no setting {PREFIX + unknown[0]!r}; there are: sweep.resume, sweep.objective.")
+        known = ", ".join(PREFIX + name for name in KNOWN)
+        raise UserError(f"There is no setting {PREFIX + unknown[0]!r}; there are: {known}.")
     objective = given.get("objective", "gain")
     if objective not in OBJECTIVES:
         raise UserError(f"sweep.objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}.")
     more = ["hydra.verbose=[robust_attn]"] if set(VERBOSE) & set(arguments) else []
     rest = [_quoted(item) for item in arguments if not item.startswith(PREFIX) and item not in VERBOSE]
+    if "jobs" in given:
+        rest = _split(given["jobs"], rest)
     if "resume" in given:
         more.append(f"{PLACE}{quoted(str(_existing(given['resume'], rest)))}")
         rest = [item for item in rest if not item.startswith(PLACE)]
     return Request(_beside_overrides(rest, more), objective)
+
+
+def _split(parts: str, arguments: list[str]) -> list[str]:
+    """With layers and samples as jobs."""
+    from robust_attn.config.split import as_jobs  # the tasks: only where they are asked about
+
+    if not any(item in MULTIRUN for item in arguments):
+        raise UserError("sweep.jobs makes jobs of a sweep, so it needs -m.")
+    return as_jobs(parts.removeprefix("[").removesuffix("]").replace(" ", "").split(","), arguments)
 
 
 def _quoted(item: str) -> str:

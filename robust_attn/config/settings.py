@@ -12,6 +12,7 @@ from robust_attn.config.choices import choices, warn_of_unusable
 from robust_attn.config.run import GROUPS, KEYS, RunSettings, chosen_layers
 from robust_attn.data.settings import Digits, HubText, ImageFolder, Prose, Rows, TextFile
 from robust_attn.settings import Settings, read, settings_of
+from robust_attn.tasks.task import Needs
 from robust_attn.types import FieldError, UserError
 from robust_attn.work import CertificateSettings
 
@@ -49,6 +50,8 @@ def expect_used(settings: RunSettings, overrides: Iterable[str]) -> None:
     if model.reads is not None and isinstance(data, Prose | TextFile | HubText | Rows):
         fitting = f"data={model.reads}, data=images or data=gaussian"
         raise UserError(f"model={model.name} reads images, data={data.name} is text: take {fitting}.")
+    if settings.only is not None and settings.task.needs is not Needs.LAYERS:
+        raise UserError(f"only={list(settings.only)} would be ignored: task={settings.task.name} looks at no layers.")
     if "tokens" in typed and isinstance(data, Digits | ImageFolder):
         raise UserError(
             f"tokens={settings.tokens} would be ignored: of an image (data={data.name}) a model makes as many as "

@@ -79,9 +79,11 @@ def each_layer(
     source = settings.data.made() if source is None else source
     lengths = [settings.tokens] if lengths is None else lengths
     layers, samples = chosen_layers(work, model), settings.task.samples(settings.samples)
-    desk.begin(settings.task.name, layers=len(layers) * len(lengths), samples=samples)
+    only = chosen_samples(settings)
+    desk.begin(settings.task.name, layers=len(layers) * len(lengths), samples=len(only) if only else samples)
     heads = max(model.layer(layer).heads for layer in layers)
     together, copies = (samples, 1) if batch is None else batch
+    together = 1 if only else together
     for place, length in enumerate(lengths):
         require_memory(together, copies * length, heads)
         groups = _groups(work, model, layers, length, source, shown=max(lengths[:place], default=0))
@@ -92,10 +94,10 @@ def each_layer(
             with kept_memory():
                 for group in groups:
                     subject = Subject(model.name, model.origin.label, layer, origins=group.origins)
+                    job = LayerJob(subject, model.layer(layer), group.measures[layer], model.max_tokens)
                     with told_as("budget"):
-                        yield from records(
-                            LayerJob(subject, model.layer(layer), group.measures[layer], model.max_tokens)
-                        )
+                        for part in [job] if only is None else _alone(job, only):
+                            yield from records(part)
 
         atoms = together * copies * length
         with one_thread_each(model.device.type == "cpu" and atoms <= SMALL) as threads:
@@ -103,6 +105,19 @@ def each_layer(
             for found in abreast([partial(at, layer) for layer in layers], workers):
                 yield from found
                 desk.end_layer()
+
+
+def chosen_samples(settings: Asked) -> tuple[int, ...] | None:
+    """The samples of the settings, each known to be there; None for all of them together."""
+    count = settings.task.samples(settings.samples)
+    if settings.only is not None and not (settings.only and max(settings.only) < count):
+        raise UserError(f"only must name some of the samples 0 to {count - 1}, got {list(settings.only)}.")
+    return settings.only
+
+
+def _alone(job: LayerJob, only: Sequence[int]) -> list[LayerJob]:
+    """The chosen samples one by one: nothing that is drawn or stopped for one depends on which others are chosen."""
+    return [part for part in job.single_samples() if part.subject.origins[0].sample in only]
 
 
 def _groups(

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from robust_attn.attention import jacobian as module
+from robust_attn.attention import streamed
 from robust_attn.attention.jacobian import LayerJacobian
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
@@ -26,17 +27,21 @@ class TestLayerJacobianWithWindowAndTable(JacobianLaws):
 
 
 class TestLayerJacobianInRowBlocks(JacobianLaws):
-    """Attention recomputed block by block never kept."""
+    """Attention recomputed block by block never kept; streamed where the layer has nothing that this does not know."""
 
     @pytest.fixture(autouse=True)
     def _small_blocks(self, monkeypatch):
         monkeypatch.setattr(module, "BLOCK_ELEMENTS", 8)
         monkeypatch.setattr(module, "KEPT_ELEMENTS", 0)
+        monkeypatch.setattr(module, "STREAMED_ELEMENTS", 0)
+        monkeypatch.setattr(module, "STREAMED_LENGTH", 0)
+        monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 8)
 
     def make(self, case, g):
         layer, measure = random_layer(case, g), random_measure(case, g)
         operator = layer.linearize(measure)
         assert operator.kept is None
+        assert (operator.streamed is None) == (case.sinks or case.position_bias)
         assert sum(1 for _ in operator.attention_blocks()) > 1
         return operator, lambda points: layer(measure.with_points(points)), measure.points
 

@@ -93,3 +93,28 @@ def test_bad_rows_are_told_of_before_a_model_is_loaded(rows, monkeypatch):
         _records(rows, "data.text=words")
     with pytest.raises(AssertionError, match="a model was loaded"):
         _records(rows)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    ["random", pytest.param("move", marks=pytest.mark.slow), pytest.param("mass_split", marks=pytest.mark.slow)],
+)
+def test_a_sample_worked_on_alone_has_the_same_record_whichever_others_are_chosen(attack, rows):
+    """Field by field: what is drawn, how long it is searched and what is promised depend on no other sample."""
+    typed = (rows, f"attack={attack}", "certificate.seed=0")
+    every, _ = _records(*typed, "only=[0,1,2,3]")
+    apart = [record for only in ("[2]", "[0]", "[3,1]") for record in _records(*typed, f"only={only}")[0]]
+    assert _known(every) == ROWS
+    assert sorted(every, key=lambda record: record.sample) == sorted(apart, key=lambda record: record.sample)
+
+
+def test_running_text_keeps_the_numbers_of_its_samples():
+    settings = settings_from(composed(*QUICK, "model=toy", "layers=[0,1]", "attack=random", "samples=3", "only=[2]"))
+    found = [(record.layer, record.sample) for record in settings.task.records(Work(settings))]
+    assert found == [(0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("only", ["[4]", "[]"])
+def test_a_sample_that_is_not_there_is_told(only, rows):
+    with pytest.raises(UserError, match="some of the samples 0 to 3"):
+        _records(rows, f"only={only}")

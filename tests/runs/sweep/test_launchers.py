@@ -51,9 +51,10 @@ def sweep(folder: Path, *arguments: str, more_path: Path = ROOT) -> subprocess.C
     """A sweep into `folder` by a user who set no number of threads; what Ray keeps at home goes elsewhere."""
     environment = {key: value for key, value in ENVIRONMENT.items() if key != "OMP_NUM_THREADS"}
     environment |= {"PYTHONPATH": f"{ROOT}:{more_path}", "RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder.parent)}
+    environment |= {"RAY_worker_niceness": "0"}  # its own default lets workers wait for every other job of a machine
     return subprocess.run(
         [sys.executable, "-m", "robust_attn", *SMALL, *arguments, f"hydra.sweep.dir={folder}"], cwd=folder.parent,
-        env=environment, capture_output=True, text=True, timeout=300, check=False,
+        env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 
@@ -96,6 +97,48 @@ def test_jobs_in_other_processes_give_the_same_records_statuses_and_sentences(ar
     threads = [json.loads(p.read_text())["threads"] for p in (tmp_path / "sweep").glob("*/environment.json")]
     assert len(threads) == 2
     assert max(threads) <= max(1, (os.cpu_count() or 1) // 2)
+
+
+def one_run(folder: Path, *arguments: str) -> dict[tuple[int, int], dict[str, Any]]:
+    """Records of one process by layer and sample."""
+    settings = [item for item in SMALL if item != "-m" and not item.startswith("samples=")]
+    done = subprocess.run(
+        [sys.executable, "-m", "robust_attn", *settings, *arguments, f"hydra.run.dir={folder}"], cwd=folder.parent,
+        env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return _by_place((folder / "records.jsonl").read_bytes().splitlines())
+
+
+def _by_place(lines: list[bytes]) -> dict[tuple[int, int], dict[str, Any]]:
+    found = [json.loads(line) for line in lines]
+    return {(record["layer"], record["sample"]): record for record in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param((), id="basic"),
+        pytest.param(
+            ("hydra/launcher=submitit_local",), marks=needs("hydra_submitit_launcher", "submitit"), id="submitit",
+        ),
+        pytest.param(("hydra/launcher=ray", *RAY), marks=needs("hydra_ray_launcher", "ray"), id="ray"),
+    ],
+)  # fmt: skip
+def test_layers_and_samples_as_jobs_have_the_records_of_one_process_and_one_report(arguments, tmp_path):
+    """Every field of every record, whichever process made it; nothing in a record is a time or a path."""
+    asked = ("attack=move", "attack.steps=3", "layers=[0,1]", "samples=2", "tokens=5")
+    alone = one_run(tmp_path / "alone", *asked, "only=[0,1]")
+    folder = tmp_path / "sweep"
+    done = sweep(folder, *asked, "sweep.jobs=layers,samples", *arguments)
+    assert done.returncode == 0, done.stderr
+    jobs = records(folder)
+    assert len(jobs) == 4
+    assert _by_place([line for content in jobs.values() for line in content.splitlines()]) == alone
+    assert set(alone) == {(layer, sample) for layer in (0, 1) for sample in (0, 1)}
+    assert (folder / "report.html").is_file()
+    assert all(name in (folder / "report.md").read_text() for name in jobs)
 
 
 @pytest.mark.slow
