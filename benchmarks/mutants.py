@@ -504,7 +504,7 @@ MUTANTS = (
     *_altered(
         "bounds/context.py",
         "bounds/test_context.py",
-        ("queries", " + eps * torch.cat(queries).max()", "", "queries_that_move_count"),
+        ("queries", " + pieces.eps * torch.cat(queries).max()", "", "queries_that_move_count"),
         ("linear", "budget.radius * constant.upper + rest", "rest", "by_hand_where_queries_do_not_matter"),
         ("closed_form", "budget.radius * constant.closed_form + rest", "rest", "by_hand_where_queries_do_not_matter"),
     ),

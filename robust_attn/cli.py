@@ -23,7 +23,7 @@ from robust_attn.config.help import help_text
 from robust_attn.config.places import Places, Plan, hash_at, hash_of, is_alone, is_basic
 from robust_attn.config.request import request_of
 from robust_attn.config.schema import register_schemas
-from robust_attn.config.sentences import WRONG_CONFIGURATION, sentence_of
+from robust_attn.config.sentences import is_about_settings, sentence_of
 from robust_attn.config.settings import expect_used, plain, settings_from
 from robust_attn.records.store import RECORDS
 from robust_attn.runs.background import in_background, sigterm_interrupts, work_under_way
@@ -167,7 +167,7 @@ def _ended_by(error: BaseException) -> ExitStatus:
     resume = "".join(f"; sweep.resume={folder} runs what is missing" for folder, _ in Places.sweeps[-1:])
     if _was_interrupted(error):
         return _told("interrupted" + resume, ExitStatus.FAILED)
-    if isinstance(error, WRONG_CONFIGURATION):
+    if is_about_settings(error):
         return _told(sentence_of(error), ExitStatus.WRONG_CONFIGURATION)
     if os.environ.get(TRACEBACK_VARIABLE):
         raise error

@@ -3,12 +3,11 @@
 from functools import cache
 
 import pytest
-from hydra.errors import HydraException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
+from robust_attn.config.sentences import is_about_settings, sentence_of
 from robust_attn.config.settings import settings_from
 from robust_attn.types import UserError
 from tests.composed import composed
@@ -62,7 +61,9 @@ def check_settings(place: tuple[tuple[str, ...], str], value: str) -> None:
     group, key = place
     try:
         found = settings_from(composed(*group, f"{key}={value}"))
-    except (HydraException, OmegaConfBaseException, UserError):
+    except Exception as error:
+        if not is_about_settings(error):
+            raise
         return
     assert found.tokens >= 1
 
@@ -78,6 +79,14 @@ def test_any_value_for_any_key_is_settings_or_one_sentence(place, value):
 @given(place=PLACES, value=VALUES)
 def test_many_values_for_every_key_are_settings_or_one_sentence(place, value):
     check_settings(place, value)
+
+
+def test_a_whole_number_that_no_float_can_hold_is_told_in_one_sentence():
+    with pytest.raises(OverflowError) as told:
+        composed("model=toy", "budget.radius=" + "9" * 400)
+    assert is_about_settings(told.value)
+    assert sentence_of(told.value) == "budget.radius is too large a number."
+    assert not is_about_settings(OverflowError("math range error"))
 
 
 def test_there_is_a_key_of_every_group():
