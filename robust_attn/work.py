@@ -52,6 +52,11 @@ class CertificateSettings(Settings):
     deterministic: bool = setting(False, "leave out what holds only with high probability")
     failure_probability: float = setting(1e-9, "probability that an upper value by Lanczos is wrong", above=0, below=1)
     lanczos_steps: int = setting(64, "Lanczos steps at most", least=1)
+    pairs: int | None = setting(
+        None,
+        "Gaussian pairs of the second order (local.third_order); 0 leaves it out, null: 256, none for split tokens",
+        least=0,
+    )
     samples: int = setting(
         0, "Gaussian samples of the bound that follows higher orders: sharper, and slow; 0 leaves it out", least=0
     )

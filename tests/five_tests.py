@@ -147,6 +147,13 @@ FIVE_TESTS = {
             "exact_case",
         ),
     ),
+    "local.third_order": FiveTests(
+        *_in("bounds/test_third.py", "no_third_derivative_on_the_ball_exceeds_its_bound"),
+        *_in("certificates/test_higher_orders.py", "no_ascent_exceeds_it"),
+        *_in("bounds/test_third.py", "it_grows_with_the_values_in_proportion_and_not_with_the_scale_of_the_tokens"),
+        *_in("certificates/test_higher_orders.py", "it_is_made_of_three_orders"),
+        *_in("bounds/test_third.py", "nothing_bends_without_interaction"),
+    ),
     "local.fourth_order": FiveTests(
         *_in(
             "certificates/test_followed.py",

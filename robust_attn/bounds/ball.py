@@ -18,10 +18,12 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.attention.rounding import UNIT
 from robust_attn.bounds.bent import Bend, Bent
-from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, third_keys, third_own
+from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, second_crossing, second_own, third_keys
 from robust_attn.bounds.interval import MARGIN, Ball, Inflated, ball_of, inflated
 from robust_attn.bounds.rows import KnownRows, RowBlock, row_blocks
 from robust_attn.bounds.slopes import Slopes, block_slope, column_slope, slopes_on
+from robust_attn.bounds.third import third_rows
+from robust_attn.bounds.together import QuadraticRows, largest_value
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.spectral.norms import HeadNorms
 
@@ -48,14 +50,11 @@ class _Terms:
 
     centre: Slopes
     slopes: Slopes
-    pair_matrix: Float[Tensor, "*batch rows n"]
-    own_rows: Float[Tensor, "*batch rows"]
-    cross_rows: Float[Tensor, "*batch rows"]
-    cross_matrix: Float[Tensor, "*batch rows n"]
+    curvature: QuadraticRows
     hull_rows: Float[Tensor, "*batch rows"]
 
 
-Fields = TypeVar("Fields", _Terms, Slopes)
+Fields = TypeVar("Fields", _Terms, Slopes, QuadraticRows)
 
 
 def ball_norms(
@@ -88,6 +87,30 @@ def ball_norms(
                 _first_keys(_terms(own, keys, layer.even_slopes, rows, bend=bend, centre=centre), measure.length)
             )
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
+
+
+def third_norms(
+    layer: AttentionLayer,
+    norms: HeadNorms,
+    measure: TokenMeasure,
+    budgets: Sequence[Budget],
+    *,
+    known: KnownRows | None = None,
+) -> tuple[Float[Tensor, "*batch"], ...]:
+    """Upper values of the third derivative at every point of each budget, along displacements that are in it.
+
+    For layers without norms of queries and keys.
+    """
+    balls = [ball_of(measure, budget) for budget in budgets]
+    blocks: list[list[QuadraticRows]] = [[] for _ in balls]
+    for rows in _rows(layer, measure, None, UNIT, known):
+        for ball, found in zip(balls, blocks, strict=True):
+            keys = ball if layer.sinks is None else ball.with_sink
+            found.append(_first_keys(third_rows(norms, keys, rows), measure.length))
+    return tuple(
+        largest_value(ball, _concatenated(found)) * (ball.eps * ball.eps) * MARGIN
+        for ball, found in zip(balls, blocks, strict=True)
+    )
 
 
 def centre_norms(
@@ -152,24 +175,15 @@ def _first_keys(terms: Fields, length: int) -> Fields:
 
 
 def _assemble(ball: Ball, terms: _Terms) -> BallNorms:
-    """Rows put together in the weighted norm (docs/proofs/local.md#rows-put-together: column norms for squares)."""
+    """Rows put together in the weighted norm (docs/proofs/local.md#rows-put-together)."""
     closed_form = torch.minimum(column_slope(ball, terms.slopes), block_slope(ball, terms.slopes))
-    pairs = ball.weights.sqrt()[..., None] * terms.pair_matrix * ball.inverse[..., None, :]
-    pairs = pairs + torch.diag_embed(terms.own_rows * ball.inverse.sqrt())
-    mixed = terms.cross_matrix * ball.inverse[..., None, :] + torch.diag_embed(terms.cross_rows / 2)
-    curvature = torch.minimum(_largest_column(pairs) + terms.cross_rows.amax(-1), _largest_column(pairs + mixed))
     return BallNorms(
         centre=column_slope(ball, terms.centre) * MARGIN,
         centre_blocks=block_slope(ball, terms.centre) * MARGIN,
         closed_form=closed_form * MARGIN,
-        curvature=curvature * MARGIN,
+        curvature=largest_value(ball, terms.curvature) * MARGIN,
         hull_rows=terms.hull_rows * MARGIN,
     )
-
-
-def _largest_column(matrix: Float[Tensor, "*batch n m"]) -> Float[Tensor, "*batch"]:
-    """max_j |M_{:j}|: for M >= 0 and a >= 0 with sum a_j <= eps^2, |M a| <= eps^2 times this."""
-    return matrix.norm(dim=-2).amax(-1)
 
 
 def _centre(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock) -> Slopes:
@@ -186,15 +200,17 @@ def _terms(
     at = inflated(norms, ball, data, bend)
     keys = key_form(norms, ball, data, at, at.variance)
     thirds = key_form(norms, ball, data, at, third_keys(at, ball.inverse[..., None, None, :]))
-    cross_rows, cross_matrix = cross_terms(norms, ball, at, keys)
+    cross_rows, cross_matrix = cross_terms(norms, ball, at, keys, second_crossing(at))
     slopes = slopes_on(norms, even_slopes, at, keys)
     return _Terms(
         centre=centre,
         slopes=slopes,
-        pair_matrix=moving_values(norms, at, keys) + thirds + _bent_pairs(at, bend),
-        own_rows=(third_own(at) + (0.0 if bend is None else bend.own * at.value_deviation)).sum(-2),
-        cross_rows=cross_rows,
-        cross_matrix=cross_matrix,
+        curvature=QuadraticRows(
+            pairs=moving_values(norms, at, keys) + thirds + _bent_pairs(at, bend),
+            own=(second_own(at) + (0.0 if bend is None else bend.own * at.value_deviation)).sum(-2),
+            cross_rows=cross_rows,
+            cross_matrix=cross_matrix,
+        ),
         hull_rows=_hull_rows(norms, ball, data),
     )
 

@@ -2,10 +2,13 @@
 
 With c_j = <g_ij, d_j> and a_j = <y_ij, d_i> the slopes of the logits along a displacement d, and u the values:
 moving values and moving keys, 2 Cov(u', c); the third moment of the keys, E[(u - m)(c - c_bar)^2]; that of the query,
-E[(u - m)(a - a_bar)^2]; and what is linear in d_i and in the d_j (`cross_terms`).
+E[(u - m)(a - a_bar)^2]; and what is linear in d_i and in the d_j (`cross_terms`). Third derivatives
+are put together from the same parts (`third.py`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -16,27 +19,53 @@ from robust_attn.bounds.rows import RowBlock
 from robust_attn.spectral.norms import HeadNorms, covariance_norm_upper
 
 
-def cross_terms(norms: HeadNorms, ball: Ball, at: Inflated, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """What is linear in d_i and in the d_j: 2 Cov(u', s' of the query), Cov(u, s'') and the mixed third moment.
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """Coefficients, head by head, of what is linear in d_i and in the d_j.
 
-    Each is held head by head or with the heads together (Cauchy-Schwarz over heads and atoms), whichever is smaller.
+    For |d_i| = 1: `moving` times sd(<e, u'>), `bilinear` times sd(b) and `third` times sd(s' of the keys) bound the
+    values that move, the slopes that change and the mixed moments.
+    """
+
+    moving: Float[Tensor, "*batch heads rows"]
+    bilinear: Float[Tensor, "*batch heads rows"]
+    third: Float[Tensor, "*batch heads rows"]
+
+
+def cross_terms(
+    norms: HeadNorms, ball: Ball, at: Inflated, keys: Tensor, crossing: Crossing, *others: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """What is linear in d_i and in the d_j, per row as it is and on |d_j|^2 (`together.py: QuadraticRows`).
+
+    Each term is held head by head or with the heads together (Cauchy-Schwarz over heads and atoms), whichever is
+    smaller; `others` are more ways, coefficient and kernel, to hold the mixed moments.
     """
     inverse = ball.inverse[..., None, :]
-    slope, value, third = at.slope_deviation, at.value_deviation, 2 * _third_mixed(at)
-    weighted = (slope[..., None] ** 2 * at.variance).sum(-3)
+    weighted = (crossing.moving[..., None] ** 2 * at.variance).sum(-3)
     any_head = at.variance.amax(-3)
     moving = _either(
-        _apart(2 * norms.value[:, None] * slope, at, ball),
-        _mixed(torch.full_like(slope[..., 0, :], 2 * norms.beside_value), weighted, inverse),
-        _mixed(2 * norms.stacked_value * _root_sum(slope), any_head, inverse),
+        _apart(norms.value[:, None] * crossing.moving, at, ball),
+        _mixed(torch.full_like(crossing.moving[..., 0, :], norms.beside_value), weighted, inverse),
+        _mixed(norms.stacked_value * _root_sum(crossing.moving), any_head, inverse),
     )
     bilinear = _either(
-        _apart(2 * norms.interaction[:, None] * value, at, ball),
-        _mixed(2 * norms.stacked_interaction * _root_sum(value), any_head, inverse),
+        _apart(norms.interaction[:, None] * crossing.bilinear, at, ball),
+        _mixed(norms.stacked_interaction * _root_sum(crossing.bilinear), any_head, inverse),
     )
-    mixed_third = _either(_apart(third * at.steepest, at, ball), _mixed(_root_sum(third), keys, inverse))
+    mixed_third = _either(
+        _apart(crossing.third * at.steepest, at, ball),
+        _mixed(_root_sum(crossing.third), keys, inverse),
+        *(_mixed(coefficient, kernel, inverse) for coefficient, kernel in others),
+    )
     terms = (moving, bilinear, mixed_third)
     return torch.stack([rows for rows, _ in terms]).sum(0), torch.stack([matrix for _, matrix in terms]).sum(0)
+
+
+def second_crossing(at: Inflated) -> Crossing:
+    """Of the second derivative: 2 Cov(u', s' of the query), Cov(u, s'') and the mixed third moment."""
+    steep = at.slope_distance.amax(-1) * at.value_deviation
+    third = torch.minimum(third_mixed(at, at.value_distance), steep)
+    return Crossing(2 * at.slope_deviation, 2 * at.value_deviation, 2 * third)
 
 
 def _root_sum(values: Float[Tensor, "*batch heads rows"]) -> Float[Tensor, "*batch rows"]:
@@ -83,14 +112,17 @@ def key_form(
     return torch.minimum(apart, (joint + drift) ** 2) * MARGIN
 
 
-def moving_values(norms: HeadNorms, at: Inflated, keys: Tensor) -> Float[Tensor, "*batch rows n"]:
-    """Coefficients c_ij with |2 sum_h Cov(u', s' of the keys)| <= sum_j c_ij |d_j|^2, the better of two ways per row.
+def moving_values(
+    norms: HeadNorms, at: Inflated, keys: Tensor, strength: Tensor | None = None
+) -> Float[Tensor, "*batch rows n"]:
+    """Coefficients c_ij with 2 sum_h t_h sd(<e, u'>) sd(s' of the keys) <= sum_j c_ij |d_j|^2, the better of two ways.
 
-    Head by head 2 |V_h| g_ij; or heads together, by Cauchy-Schwarz over heads and atoms and 2xy <= t x^2 + y^2 / t:
+    t_h is the `strength` of a head in a row, one if None, and `keys` the form of the keys with weights t_h^2 r_ij.
+    Head by head 2 t_h |V_h| g_ij; or heads together, by Cauchy-Schwarz over heads and atoms and 2xy <= t x^2 + y^2 / t:
     x^2 = sum_h E<V_h^T w, d_j>^2 costs per |d_j|^2 the smaller of sum_h P |V_h|^2 and max_h P |[V_1 ...]|^2.
     """
-    u = at.variance
-    apart = (2 * u * norms.value[:, None, None] * at.steepest[..., None]).sum(-3)
+    u, steepest = at.variance, at.steepest if strength is None else strength * at.steepest
+    apart = (2 * u * norms.value[:, None, None] * steepest[..., None]).sum(-3)
     values = torch.minimum((u * norms.value[:, None, None] ** 2).sum(-3), u.amax(-3) * norms.stacked_value**2)
     balance = (keys.amax(-1) / values.amax(-1).clamp_min(1e-300)).sqrt()[..., None].clamp(1e-150, 1e150)
     together = balance * values + keys / balance
@@ -119,26 +151,24 @@ def third_keys(at: Inflated, inverse: Tensor) -> Float[Tensor, "*batch heads row
     return smallest_rows((split, whole, (own + beside) * MARGIN, (own + favoured) * MARGIN), inverse)
 
 
-def third_own(at: Inflated) -> Float[Tensor, "*batch heads rows"]:
-    """|E[(u - m) a^2]| / |d_i|^2 for a_j = <y_ij - mean, d_i>: the smallest of three ways to hold it."""
-    u, d, b = at.ceiling, at.value_distance, at.slope_distance
-    return _smallest(
-        (u * d * b**2).sum(-1),
-        d.amax(-1) * at.slope_deviation**2,
-        b.amax(-1) * at.value_deviation * at.slope_deviation,
-    )
+def third_own(at: Inflated, far: Float[Tensor, "*batch heads rows n"]) -> Float[Tensor, "*batch heads rows"]:
+    """E[|z| a^2] / |d_i|^2 for a_j = <y_ij - mean, d_i> and |z_j| <= far_j: the smaller of two ways to hold it."""
+    each = (at.ceiling * far * at.slope_distance**2).sum(-1)
+    return torch.minimum(each, far.amax(-1) * at.slope_deviation**2)
 
 
-def _third_mixed(at: Inflated) -> Float[Tensor, "*batch heads rows"]:
-    """(E[<w, u - m>^2 a^2])^{1/2} / |d_i| for unit w: the smallest of three ways to hold it."""
-    u, d, b = at.ceiling, at.value_distance, at.slope_distance
-    return _smallest((u * d**2 * b**2).sum(-1).sqrt(), d.amax(-1) * at.slope_deviation, b.amax(-1) * at.value_deviation)
+def second_own(at: Inflated) -> Float[Tensor, "*batch heads rows"]:
+    """The third moment of the query, with one more way: the largest slope, and Cauchy-Schwarz for the rest."""
+    steep = at.slope_distance.amax(-1) * at.value_deviation * at.slope_deviation
+    return torch.minimum(third_own(at, at.value_distance), steep)
+
+
+def third_mixed(at: Inflated, far: Float[Tensor, "*batch heads rows n"]) -> Float[Tensor, "*batch heads rows"]:
+    """(E[z^2 a^2])^{1/2} / |d_i| for a_j = <y_ij - mean, d_i> and |z_j| <= far_j: the smaller of two ways."""
+    each = (at.ceiling * far**2 * at.slope_distance**2).sum(-1).sqrt()
+    return torch.minimum(each, far.amax(-1) * at.slope_deviation)
 
 
 def _positive(values: Tensor) -> Tensor:
     """The values with zeros replaced by one: divisors whose numerators are then zero too."""
     return torch.where(values > 0, values, torch.ones_like(values))
-
-
-def _smallest(*candidates: Tensor) -> Tensor:
-    return torch.stack(candidates).amin(0)

@@ -23,6 +23,8 @@ MARGIN = 1 + 5e-11
 SOFTPLUS_ENDS = 700.0
 """Beyond it log(1 + e^x) is x to every digit, and e^x may overflow."""
 SUM_UNITS = 8
+RATIO_PARTS = (0.0, 0.5)
+"""Powers of the largest ratio P'/P at which weights are divided into a part in proportion to P and a rest."""
 FAVOUR = 0.4
 """How much of a heavy atom's interaction with the others is charged to itself; the rest is charged to them."""
 
@@ -52,7 +54,9 @@ class Ball:
 class Inflated:
     """The same quantities as upper values over the ball, L <= P <= U, and weights r with Var_P(z) <= sum_j r_j z_j^2.
 
-    `strongest` is the largest r_ij / w_j of each row.
+    `strongest` is the largest r_ij / w_j of each row. At any point of the ball, along any displacement of it, slopes of
+    a row's logits have at most the standard deviation `logit_deviation`, and none is farther than `logit_slope` from
+    their mean under P at the tokens (in which what norms of queries and keys add is left out).
     """
 
     floor: Float[Tensor, "*batch heads rows keys"]
@@ -65,6 +69,8 @@ class Inflated:
     slope_deviation: Float[Tensor, "*batch heads rows"]
     key_slope: Float[Tensor, "*batch heads rows keys"]
     steepest: Float[Tensor, "*batch heads rows"]
+    logit_slope: Float[Tensor, "*batch heads rows keys"]
+    logit_deviation: Float[Tensor, "*batch heads rows"]
 
 
 def ball_of(measure: TokenMeasure, budget: Budget) -> Ball:
@@ -92,6 +98,40 @@ def _logit_shift(
     same = index[data.rows, None] == index[None, :]
     shift = torch.where(same, alone, torch.minimum(pair, alone)) + data.logit_error[..., None, None]
     return shift if bend is None else shift + bend.logit_shift
+
+
+@dataclass(frozen=True, eq=False)
+class CentredShift:
+    """How far logit (i, j) less its row's mean under P moves on the ball: to first order, and by its bilinear part."""
+
+    first: Float[Tensor, "*batch heads rows keys"]
+    second: Float[Tensor, "*batch heads rows keys"]
+
+
+def centred_shift(norms: HeadNorms, ball: Ball, data: RowBlock, p: Tensor) -> CentredShift:
+    """Of s_ij - sum_l P_il s_il as one function of all tokens: its gradient has one part for each of them.
+
+    That of x_l is (1{j=l} - P_il) g_il, and x_i has y_ij less its mean besides. Either one vector of norm eps follows
+    them all, or every token goes as far as it can alone.
+    """
+    length, units = p.shape[-1], UNIT * (p.shape[-1] + 10)
+    own = torch.arange(length, device=p.device)[data.rows, None] == torch.arange(length, device=p.device)
+    own_reach, own_inverse = (_rows_of(field, data.rows)[..., None] for field in (ball.reach, ball.inverse))
+    reach, inverse = (field[..., None, None, :] for field in (ball.reach, ball.inverse))
+    drawn, lifted = p * data.key_slope, (1 - p + units).clamp_max(1.0) * data.key_slope
+    others, query = torch.where(own, 0.0, drawn), data.slope_distance + torch.where(own, lifted, 0.0)
+    query = query + torch.where(own, 0.0, torch.where(own, drawn, 0.0).sum(-1, keepdim=True))
+    lifted = torch.where(own, 0.0, lifted)
+    squares, lengths = (others**2 * inverse), others * reach
+    sums, ways = squares.sum(-1, keepdim=True), lengths.sum(-1, keepdim=True)
+    rest = (sums - squares).clamp_min(0.0) + units * sums
+    together = ball.eps * (rest + lifted**2 * inverse + query**2 * own_inverse).sqrt()
+    alone = (ways - lengths).clamp_min(0.0) + units * ways + lifted * reach + query * own_reach
+    mean = torch.minimum((p * reach).sum(-1), ball.eps * (p * inverse).amax(-1).sqrt())
+    pair = torch.minimum(own_reach * reach, (ball.eps * ball.eps / 2) * (inverse * own_inverse).sqrt())
+    pair = torch.where(own, own_reach * reach, pair)
+    second = norms.interaction[:, None, None] * (pair + own_reach * mean[..., None])
+    return CentredShift(torch.minimum(together, alone) * MARGIN, second * MARGIN)
 
 
 def _rows_of(field: Float[Tensor, "*batch n"], rows: slice) -> Float[Tensor, "*batch 1 rows"]:
@@ -133,13 +173,19 @@ def widened(shift: Tensor, log_p: Tensor) -> Tensor:
     return shift + SUM_UNITS * UNIT * (shift + known.abs())
 
 
-def _moved_deviation(deviation: Tensor, distance: Tensor, ceiling: Tensor, ratio: Tensor, motion: Tensor) -> Tensor:
-    """Standard deviation over the ball: the smaller of two ways to change the weights, plus the motion of the points.
+def _under_other_weights(deviation: Tensor, distance: Tensor, p: Tensor, ceiling: Tensor, ratio: Tensor) -> Tensor:
+    """Standard deviation over the ball of points that stay, the smallest of several ways to change the weights.
 
-    Cov_P'(z) <= E_P'[(z - m)(z - m)^T] <= max(P'/P) Cov_P(z), and <= sum_j U_ij |z_j - m|^2.
+    Cov_P'(z) <= E_P'[(z - m)(z - m)^T], and U <= t P + (U - t P)_+ for any t: at most t Cov_P(z), and the rest times
+    squares of distances. With t the largest ratio there is no rest; with t = 0 the rest is all.
     """
-    grown = torch.where(torch.isinf(ratio), torch.inf, deviation * ratio.sqrt())
-    return torch.minimum(grown, (ceiling * distance**2).sum(-1).sqrt()) + motion
+    squares = distance**2
+    grown = [torch.where(torch.isinf(ratio), torch.inf, deviation**2 * ratio), (ceiling * squares).sum(-1)]
+    for part in RATIO_PARTS:
+        kept = ratio.clamp_max(1e300) ** part
+        rest = ((ceiling - kept[..., None] * p).clamp_min(0.0) * squares).sum(-1)
+        grown.append((kept * deviation**2 + rest) * MARGIN)
+    return torch.stack(grown).amin(0).sqrt()
 
 
 def variance_weights(floor: Tensor, ceiling: Tensor, inverse: Tensor) -> Tensor:
@@ -177,32 +223,82 @@ def inflated(norms: HeadNorms, ball: Ball, data: RowBlock, bend: Bend | None = N
     """
     p = torch.where(data.seen, data.log_p.exp(), torch.zeros_like(data.log_p))
     lower, ceiling, ratio = softmax_interval(data.log_p, _logit_shift(norms, ball, data, bend), data.seen)
+    centred = centred_shift(norms, ball, data, p)
+    ceiling, ratio = _by_jensen(ceiling, ratio, data, _log_rise(centred, data, p, bend))
     inverse = ball.inverse[..., None, None, :]
     variance = variance_weights(lower, ceiling, inverse)
     heaviest = (ceiling * inverse).amax(-1)
     mean_motion = torch.minimum(ball.eps * heaviest.sqrt(), ball.reach.amax(-1)[..., None, None])
     drift = torch.maximum(ceiling - p, p - lower).clamp_min(0.0)
     value_motion, slope_motion = norms.value[:, None] * mean_motion, norms.interaction[:, None] * mean_motion
-    value_shift = (drift * data.value_distance).sum(-1) + value_motion
-    slope_shift = (drift * data.slope_distance).sum(-1) + slope_motion
+    value_spread, slope_spread = (
+        _under_other_weights(deviation, distance, p, ceiling, ratio)
+        for deviation, distance in (
+            (data.value_deviation, data.value_distance),
+            (data.slope_deviation, data.slope_distance),
+        )
+    )
     reach, own_reach = ball.reach[..., None, None, :], _rows_of(ball.reach, data.rows)[..., None]
     value_norm, interaction = norms.value[:, None, None], norms.interaction[:, None, None]
-    value_distance = data.value_distance + value_norm * reach + value_shift[..., None]
-    slope_distance = data.slope_distance + interaction * reach + slope_shift[..., None]
+    turned = torch.zeros_like(slope_motion) if bend is None else bend.slope
     key_slope = data.key_slope + interaction * own_reach
-    turned = torch.zeros_like(slope_shift) if bend is None else bend.slope
-    slope_distance = slope_distance + 2 * turned[..., None]
     key_slope = torch.where(data.seen, key_slope if bend is None else key_slope + bend.key_slope, 0.0)
-    slope_deviation = _moved_deviation(data.slope_deviation, data.slope_distance, ceiling, ratio, slope_motion)
+    slope_deviation = slope_spread + slope_motion + turned
+    logit_slope = torch.where(data.seen, centred.first + 2 * centred.second, 0.0)
+    logit_deviation = _logit_deviation(ball, data.rows, variance, key_slope, slope_deviation)
+    if bend is None:
+        logit_deviation = torch.minimum(logit_deviation, mean_square_root(ceiling, logit_slope))
+    way = logit_deviation + data.logit_error[..., None]
+    value_shift = torch.minimum((drift * data.value_distance).sum(-1), value_spread * way) + value_motion
+    slope_shift = torch.minimum((drift * data.slope_distance).sum(-1), slope_spread * way) + slope_motion
+    value_distance = data.value_distance + value_norm * reach + value_shift[..., None]
+    slope_distance = data.slope_distance + interaction * reach + (slope_shift + 2 * turned)[..., None]
     return Inflated(
         floor=lower,
         ceiling=ceiling,
         variance=variance,
         strongest=(variance * inverse).amax(-1),
         value_distance=torch.where(data.seen, value_distance, 0.0),
-        value_deviation=_moved_deviation(data.value_deviation, data.value_distance, ceiling, ratio, value_motion),
+        value_deviation=value_spread + value_motion,
         slope_distance=torch.where(data.seen, slope_distance, 0.0),
-        slope_deviation=slope_deviation + turned,
+        slope_deviation=slope_deviation,
         key_slope=key_slope,
         steepest=key_slope.amax(-1),
+        logit_slope=logit_slope,
+        logit_deviation=logit_deviation,
     )
+
+
+def mean_square_root(ceiling: Tensor, sizes: Tensor) -> Float[Tensor, "*batch heads rows"]:
+    """(E z^2)^{1/2} at most, for |z_j| <= sizes_j and any weights that sum to one below the ceiling."""
+    return torch.minimum((ceiling * sizes**2).sum(-1).sqrt() * MARGIN, sizes.amax(-1))
+
+
+def _log_rise(centred: CentredShift, data: RowBlock, p: Tensor, bend: Bend | None) -> Tensor:
+    """log P'_ij / P_ij at most, by Jensen: what a logit rises more than the mean of its row, and rounding."""
+    rise = centred.first + centred.second + 2 * data.logit_error[..., None, None]
+    return rise if bend is None else rise + bend.logit_shift + (p * bend.logit_shift).sum(-1, keepdim=True)
+
+
+def _by_jensen(ceiling: Tensor, ratio: Tensor, data: RowBlock, rise: Tensor) -> tuple[Tensor, Tensor]:
+    """Upper values of P' and of max_j P'_ij / P_ij, where those from `rise` are smaller."""
+    rise = widened(torch.where(torch.isnan(rise), torch.inf, rise), data.log_p)
+    raised = torch.where(data.seen, (data.log_p + rise).exp() * MARGIN, 0.0)
+    highest = torch.where(data.seen, rise, 0.0).amax(-1).exp() * MARGIN
+    return torch.minimum(ceiling, raised), torch.minimum(ratio, highest.clamp_min(1.0))
+
+
+def _logit_deviation(
+    ball: Ball, rows: slice, variance: Tensor, key_slope: Tensor, slope_deviation: Tensor
+) -> Float[Tensor, "*batch heads rows"]:
+    """The standard deviation of <g_ij, d_j> + <y_ij, d_i> in j, at most, for d in the ball.
+
+    The keys but i's own cost (max_j r_j |g_ij|^2 / w_j)^{1/2} of their part of the budget, and d_i as key and as query
+    the sum of both over sqrt(w_i).
+    """
+    length = variance.shape[-1]
+    own = torch.arange(length, device=variance.device)[rows, None] == torch.arange(length, device=variance.device)
+    squares = variance * key_slope**2
+    keys = (torch.where(own, 0.0, squares) * ball.inverse[..., None, None, :]).amax(-1)
+    itself = (torch.where(own, squares, 0.0).amax(-1).sqrt() + slope_deviation) ** 2
+    return ball.eps * (keys + itself * _rows_of(ball.inverse, rows)).sqrt() * MARGIN

@@ -22,8 +22,10 @@ from robust_attn.bounds.registry import GLOBAL_BOUNDS, foreign_bounds
 from robust_attn.bounds.rows import KnownRows
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, PerToken, expect_budget
-from robust_attn.certificates import followed
 from robust_attn.certificates.followed import Following
+from robust_attn.certificates.higher_orders import Asked, higher_orders
+from robust_attn.certificates.path import along_path, path_mean
+from robust_attn.certificates.second_constant import Pairs, SecondConstants
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms, product_error
@@ -32,12 +34,8 @@ from robust_attn.types import Covers, Scope, Verdict, as_html
 HULL = "local.hull"
 HULLS = (HULL, splitting.HULL, context.HULL)
 """Bounds that hold however far atoms may go: what is no smaller says nothing new."""
-PATH = (0.25, 0.5, 0.75, 1.0)
-"""Parts of the radius at which a path from the tokens to the edge of the ball is looked at."""
 DOUBT = 1e-4
 """Sizes that rounding may change by more than this part make it worth asking what it does to the certificate."""
-WORTH = 1.05
-"""A certificate within this factor of the derivative alone is not sought to be improved."""
 MOSTLY_ROUNDING = 2.001
 """A bound beyond so many times the one without rounding is one of rounding. Where logits are not known at all the hull
 is doubled: that much is still a bound of the layer."""
@@ -138,21 +136,26 @@ def certify(
     *,
     seed: int | None = None,
     deterministic: bool = False,
+    pairs: int = Pairs.count,
     following: Following | None = None,
 ) -> Certificate:
     """The certificate of one measure, or of a batch. `deterministic` leaves out what holds only with high probability.
 
-    With `seed` a certificate is repeated; without, its start is drawn anew, so that nobody can have known it.
+    With `seed` a certificate is repeated; without, its draws are made anew, so that nobody can have known them.
+    `pairs` of Gaussian samples make `local.third_order`, part of a second for every sample; 0 leaves it out.
     `following` adds `local.fourth_order`: sharper on pretrained layers, some seconds for every sample.
     """
     expect_measure(measure)
     expect_budget(budget)
     batched = as_batch(measure)
-    estimate = None
-    if not deterministic:
-        weights = budget.weights(batched.to(torch.float64))
-        estimate = local_lipschitz(layer, batched, weights=weights, seed=seed)
-    return of_all(measure, certify_batch(layer, batched, budget, lipschitz=estimate, following=following))
+    if deterministic:
+        return of_all(measure, certify_batch(layer, batched, budget, lipschitz=None))
+    weights = budget.weights(batched.to(torch.float64))
+    seed = fresh_seed() if seed is None else seed
+    estimate = local_lipschitz(layer, batched, weights=weights, seed=seed)
+    second = SecondConstants(layer, batched, weights, Pairs(pairs), seed) if pairs else None
+    found = certify_batch(layer, batched, budget, lipschitz=estimate, second=second, following=following)
+    return of_all(measure, found)
 
 
 def certify_batch(
@@ -162,13 +165,15 @@ def certify_batch(
     *,
     lipschitz: LipschitzEstimate | None,
     norms: HeadNorms | None = None,
+    second: SecondConstants | None = None,
     following: Following | None = None,
     known: KnownRows | None = None,
 ) -> tuple[Certificate, ...]:
     """Certificates of every sample, in float64. `lipschitz` must be the local constant of this very measure.
 
-    A constant of the unsplit tokens does not do for a split measure: use `split_lipschitz` for that. `known` rows of
-    this measure, or of the tokens that it is copies of, are not computed again.
+    A constant of the unsplit tokens does not do for a split measure: use `split_lipschitz` for that. `second` constants
+    must be those of this measure, in the norm of this budget. `known` rows of this measure, or of the tokens that it is
+    copies of, are not computed again.
     """
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer) if norms is None else norms
@@ -176,8 +181,9 @@ def certify_batch(
     unclear = doubtful(layer, norms, measure)
     if unclear:
         exact = all_bounds(layer, head_norms(layer, unit=0.0), measure, budget, lipschitz, unit=0.0)
-    if following is not None and lipschitz is not None:
-        found = _followed(layer, measure, budget, lipschitz, following, found=found, unclear=unclear)
+    if lipschitz is not None:
+        asked = Asked(layer, norms, measure, budget, lipschitz, second, following, known)
+        found = higher_orders(asked, found, doubtful=unclear)
     seed = None if lipschitz is None else lipschitz.seed
     each = certificates_of(found, exact, within_range(layer, measure, budget.radius))
     atoms = measure.present.sum(-1).tolist()
@@ -234,8 +240,7 @@ def all_bounds(
     known: KnownRows | None = None,
 ) -> AllBounds:
     """Every bound of every sample; with `unit` zero as if arithmetic were exact."""
-    budgets = [replace(budget, radius=part * budget.radius) for part in PATH]
-    path = ball_norms(layer, norms, measure, budgets, unit=unit, known=known)
+    path = ball_norms(layer, norms, measure, along_path(budget), unit=unit, known=known)
     return tuple(
         (
             *_global_bounds(layer, norms, measure.sample(index), budget),
@@ -244,32 +249,6 @@ def all_bounds(
         )
         for index in range(measure.points.shape[0])
     )
-
-
-def _followed(
-    layer: AttentionLayer,
-    measure: TokenMeasure,
-    budget: Budget,
-    lipschitz: LipschitzEstimate,
-    following: Following,
-    *,
-    found: AllBounds,
-    unclear: bool,
-) -> AllBounds:
-    """The same bounds and, where it can be worth its time, one that follows higher orders."""
-
-    def bound(index: int, others: Sequence[Bound]) -> Bound:
-        sample, upper = measure.sample(index), float(lipschitz.upper[index])
-        if unclear:
-            return not_applicable(followed.NAME, "rounding is not small here", Scope.BALL)
-        least = min((other.output_change for other in others if other.certifies), default=math.nan)
-        if not least > WORTH * upper * budget.hilbert_radius(sample):
-            return not_applicable(followed.NAME, "the second order is nearly as good as any can be", Scope.BALL)
-        seed = fresh_seed() if lipschitz.seed is None else lipschitz.seed
-        first = followed.FirstOrder(upper, lipschitz.failure_probability, seed)
-        return followed.fourth_order(layer, sample, budget, first, following, sample=index)
-
-    return tuple((*others, bound(index, others)) for index, others in enumerate(found))
 
 
 def doubtful(layer: AttentionLayer, norms: HeadNorms, measure: TokenMeasure) -> bool:
@@ -327,16 +306,13 @@ def constant_upper(lipschitz: LipschitzEstimate | None, index: int, unit: float)
 def _sample_values(
     path: Sequence[BallNorms], lipschitz: LipschitzEstimate | None, index: int, unit: float
 ) -> _LocalValues:
-    starts = (0.0, *PATH[:-1])
-    widths = [end - start for start, end in zip(starts, PATH, strict=True)]
-    moments = [((1 - start) ** 2 - (1 - end) ** 2) / 2 for start, end in zip(starts, PATH, strict=True)]
     return _LocalValues(
         lipschitz_upper=constant_upper(lipschitz, index, unit),
         failure_probability=0.0 if lipschitz is None else lipschitz.failure_probability,
         closed_form=float(path[-1].centre[index]),
         block_norm=float(path[-1].centre_blocks[index]),
-        mean_slope=sum(width * float(ball.closed_form[index]) for width, ball in zip(widths, path, strict=True)),
-        mean_curvature=sum(part * float(ball.curvature[index]) for part, ball in zip(moments, path, strict=True)),
+        mean_slope=path_mean([float(ball.closed_form[index]) for ball in path], 1),
+        mean_curvature=path_mean([float(ball.curvature[index]) for ball in path], 2),
         hull_rows=path[-1].hull_rows[index],
     )
 

@@ -127,12 +127,15 @@ def certify_records(
         estimate = _constant(part, False, budget, options)
         layer, inputs = part.layer.to(torch.float64), part.inputs.to(torch.float64)
         norms = head_norms(layer)
+        second = options.second_constants(layer, inputs, budget)
         certificates = certify_batch(
-            part.layer, part.inputs, budget, lipschitz=estimate, norms=norms, following=options.following
+            layer, inputs, budget, lipschitz=estimate, norms=norms, second=second, following=options.following
         )
         radii: Sequence[Any] = [None] * part.samples
         if tolerance is not None:
-            radii = certified_radii(layer, inputs, type(budget), tolerance, lipschitz=estimate, norms=norms)
+            radii = certified_radii(
+                layer, inputs, type(budget), tolerance, lipschitz=estimate, norms=norms, second=second
+            )
         for sample, (certificate, radius) in enumerate(zip(certificates, radii, strict=True)):
             yield CertifyRecord(
                 **check_fields(part, sample, budget, certificate, lipschitz=estimate),
@@ -146,11 +149,17 @@ def tightness_records(
 ) -> Iterator[TightnessRecord]:
     """Certificates of every sample at every radius, from one local constant."""
     estimate = layer_estimate(job, kind(1.0).weights(job.inputs), options, split=False)
-    norms = head_norms(job.layer.to(torch.float64))
+    norms, second = head_norms(job.layer.to(torch.float64)), options.second_constants(job.layer, job.inputs, kind(1.0))
     for radius in radii:
         budget = kind(radius)
         certificates = certify_batch(
-            job.layer, job.inputs, budget, lipschitz=estimate, norms=norms, following=options.following
+            job.layer,
+            job.inputs,
+            budget,
+            lipschitz=estimate,
+            norms=norms,
+            second=second,
+            following=options.following,
         )
         for sample, certificate in enumerate(certificates):
             yield TightnessRecord(**check_fields(job, sample, budget, certificate, lipschitz=estimate))
@@ -205,12 +214,14 @@ def _certificates(
     ready: Ready,
 ) -> tuple[Certificate, ...]:
     """Of the measure that was attacked."""
+    base = result.observation.base
     certificates = certify_batch(
         job.layer,
-        result.observation.base,
+        base,
         result.budget,
         lipschitz=estimate,
         norms=ready.norms,
+        second=options.second_constants(job.layer, base, result.budget, split=base.length > job.inputs.length),
         following=options.following,
         known=ready.rows,
     )

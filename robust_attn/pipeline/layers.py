@@ -164,6 +164,7 @@ def certificate_options(settings: Asked) -> CertificateOptions:
         asked.deterministic,
         asked.failure_probability,
         asked.lanczos_steps,
+        pairs=asked.pairs,
         following=Following(asked.samples, asked.failure_probability) if asked.samples else None,
     )
     return options if asked.seed is None else replace(options, seed=asked.seed)

@@ -121,21 +121,25 @@ def _row(head: Head, ball: Reach, i: int, *, centre: bool) -> _Row:
     seen, P = [j for j, sees in enumerate(head.seen[i]) if sees], head.P[i]
     away_u, away_y = _from_mean(P, head.u), _from_mean(P, head.y)
     t, b = [length(z) for z in away_u], [length(z) for z in away_y]
-    shift = _shifts(head, ball, i, b)
-    U = [_extreme(P, shift, j, up=True) if j in seen else ZERO for j in range(len(P))]
+    shift, slopes, rises = _shifts(head, ball, i, b), *_centred_shifts(head, ball, i, b)
+    corners = [_extreme(P, shift, j, up=True) if j in seen else ZERO for j in range(len(P))]
+    U = [corners[j].min(P[j] * rises[j].exp()) if j in seen else ZERO for j in range(len(P))]
     L = [_extreme(P, shift, j, up=False) if j in seen else ZERO for j in range(len(P))]
     motion = (ball.eps * root(largest([U[j] / ball.weights[j] for j in seen]))).min(largest(ball.reach))
     drift = [(U[j] - P[j]).max(P[j] - L[j]) for j in range(len(P))]
-    mean_shift = sum((drift[j] * t[j] for j in seen), start=ZERO) + head.value * motion
-    distance = [t[j] + head.value * ball.reach[j] + mean_shift for j in range(len(P))]
-    ratio = largest([ONE] + [U[j] / P[j] for j in seen])
-    spread_u = _moved(_deviation(P, away_u), t, U, ratio) + head.value * motion
-    spread_y = _moved(_deviation(P, away_y), b, U, ratio) + head.interaction * motion
+    ratio = largest([corners[j] / P[j] for j in seen]).min(largest([rises[j].exp() for j in seen])).max(ONE)
+    still_u = _moved(P, _deviation(P, away_u), t, U, ratio)
+    spread_u = still_u + head.value * motion
+    spread_y = _moved(P, _deviation(P, away_y), b, U, ratio) + head.interaction * motion
     g = head.g[i] + head.interaction * ball.reach[i]
     query = spread_u * spread_y
     if centre:
         query = query.min(norm(_covariance(P, away_u, away_y)))
     variance = _variance(L, U, ball.weights, seen)
+    way = _logit_deviation(ball, i, [r * g**2 if j in seen else ZERO for j, r in enumerate(variance)], spread_y)
+    way = way.min(root(sum((U[j] * slopes[j] ** 2 for j in seen), start=ZERO))).min(largest([slopes[j] for j in seen]))
+    mean_shift = sum((drift[j] * t[j] for j in seen), start=ZERO).min(still_u * way) + head.value * motion
+    distance = [t[j] + head.value * ball.reach[j] + mean_shift for j in range(len(P))]
     return _Row(
         columns=[(head.value**2 + (g * spread_u) ** 2) * U[j] for j in range(len(P))],
         value_columns=[head.value**2 * U[j] for j in range(len(P))],
@@ -159,8 +163,42 @@ def _covariance(P: Vector, left: Matrix, right: Matrix) -> Matrix:
     return product(transposed(left), [[p * entry for entry in row] for p, row in zip(P, right, strict=True)])
 
 
-def _moved(deviation: arb, distance: Vector, U: Vector, ratio: arb) -> arb:
-    return (deviation * root(ratio)).min(root(sum((u * d**2 for u, d in zip(U, distance, strict=True)), start=ZERO)))
+def _moved(P: Vector, deviation: arb, distance: Vector, U: Vector, ratio: arb) -> arb:
+    """U <= t P + (U - t P)_+ with t from nothing to the largest ratio."""
+    found = []
+    for t in (ZERO, ONE, root(ratio), ratio):
+        rest = [(u - t * p).nonnegative_part() if t is not ratio else ZERO for u, p in zip(U, P, strict=True)]
+        found.append(t * deviation**2 + sum((u * d**2 for u, d in zip(rest, distance, strict=True)), start=ZERO))
+    smallest = found[0]
+    for each in found[1:]:
+        smallest = smallest.min(each)
+    return root(smallest)
+
+
+def _logit_deviation(ball: Reach, i: int, squares: Vector, spread: arb) -> arb:
+    keys = largest([ZERO] + [entry / ball.weights[j] for j, entry in enumerate(squares) if j != i])
+    return ball.eps * root(keys + (root(squares[i]) + spread) ** 2 / ball.weights[i])
+
+
+def _centred_shifts(head: Head, ball: Reach, i: int, b: Vector) -> tuple[Vector, Vector]:
+    """Of s_ij less the mean of its row: its slope along a displacement of the ball, and how far it rises on it."""
+    P, g, n = head.P[i], head.g[i], range(len(head.P))
+    mean = sum((P[k] * ball.reach[k] for k in n), start=ZERO)
+    mean = mean.min(ball.eps * root(largest([P[k] / ball.weights[k] for k in n])))
+    slopes, rises = [], []
+    for j in n:
+        parts = [((ONE if k == j else ZERO) - P[k]) * g for k in n]
+        parts = [part.max(-part) for part in parts]
+        parts[i] += b[j]
+        together = ball.eps * root(sum((parts[k] ** 2 / ball.weights[k] for k in n), start=ZERO))
+        first = together.min(sum((parts[k] * ball.reach[k] for k in n), start=ZERO))
+        pair = ball.reach[i] * ball.reach[j]
+        if i != j:
+            pair = pair.min(ball.eps**2 / (2 * root(ball.weights[i] * ball.weights[j])))
+        second = head.interaction * (pair + ball.reach[i] * mean)
+        slopes.append(first + 2 * second)
+        rises.append(first + second)
+    return slopes, rises
 
 
 def _shifts(head: Head, ball: Reach, i: int, b: Vector) -> Vector:

@@ -12,7 +12,6 @@ from robust_attn.attacks.ascent import ascend
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.bounds import ball as module
 from robust_attn.bounds import rows
 from robust_attn.bounds.ball import ball_norms
 from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
@@ -30,19 +29,6 @@ from tests.cases import (
 )
 
 CASE = st.sampled_from(MORE_CASES)
-
-
-@given(seed=st.integers(0, 99))
-def test_column_norms_bound_products_with_budgets(seed):
-    g = generator(seed)
-    matrix, a = torch.rand(4, 5, generator=g, dtype=torch.float64), torch.rand(5, generator=g, dtype=torch.float64)
-    assert (matrix @ a).norm() <= a.sum() * module._largest_column(matrix) * (1 + 1e-12)
-
-
-def test_column_norms_by_hand():
-    """Columns (3, 4) and (0, 0): 5, attained by the whole budget on the first token; rows would say 4."""
-    matrix = torch.tensor([[3.0, 0.0], [4.0, 0.0]]).double()
-    assert float(module._largest_column(matrix)) == pytest.approx(5.0)
 
 
 @settings(max_examples=24)

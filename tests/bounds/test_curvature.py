@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, third_keys, third_own
+from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, second_crossing, second_own, third_keys
 from robust_attn.bounds.interval import Inflated, ball_of, inflated, variance_weights
 from robust_attn.bounds.rows import row_blocks
 from robust_attn.budget import Frobenius, PerToken
@@ -41,6 +41,8 @@ def one_row(p: Tensor, values: Tensor, slopes: Tensor) -> Inflated:
         slope_deviation=deviation(y)[None, None, None],
         key_slope=torch.ones_like(wide),
         steepest=torch.ones_like(wide[..., 0]),
+        logit_slope=torch.zeros_like(wide),
+        logit_deviation=torch.zeros_like(wide[..., 0]),
     )
 
 
@@ -85,7 +87,7 @@ def test_third_moment_of_the_keys_dominates(seed, length, sharpness):
 def test_third_moment_of_the_query_dominates(seed, length, sharpness):
     """|E[(u - m) <y - y_bar, d>^2]| <= z |d|^2 for any d."""
     p, values, slopes = random_row(seed, length, sharpness)
-    z = float(third_own(one_row(p, values, slopes)))
+    z = float(second_own(one_row(p, values, slopes)))
     d = torch.randn(20, 3, generator=generator(seed + 1), dtype=torch.float64)
     a = (slopes - p @ slopes) @ d.T
     moments = torch.einsum("j,ja,jt->ta", p, values - p @ values, a**2).norm(dim=-1)
@@ -125,11 +127,11 @@ def test_all_terms_together_dominate_row_by_row(seed, case):
     """With d_i too: own_i |d_i|^2, and the cross terms in either form, c_i |d_i| (.)^{1/2} by rows or by the matrix."""
     layer, measure = case_of(seed, case)
     norms, ball, at, keys, thirds = key_terms(layer, measure)
-    rows, matrix = cross_terms(norms, ball, at, keys)
+    rows, matrix = cross_terms(norms, ball, at, keys, second_crossing(at))
     displacement = torch.randn(measure.points.shape, generator=generator(seed + 2), dtype=torch.float64)
     displacement = displacement * measure.present[..., None]
     sizes = displacement.square().sum(-1)
-    alone = ((moving_values(norms, at, keys) + thirds) @ sizes[..., None])[..., 0] + third_own(at).sum(-2) * sizes
+    alone = ((moving_values(norms, at, keys) + thirds) @ sizes[..., None])[..., 0] + second_own(at).sum(-2) * sizes
     by_rows = alone + rows * (sizes * sizes.sum(-1, keepdim=True)).sqrt()
     by_matrix = alone + (matrix @ sizes[..., None])[..., 0] + rows / 2 * sizes
     second = _second_derivative(layer, measure, displacement).norm(dim=-1)
@@ -145,8 +147,8 @@ def test_no_interaction_has_no_curvature():
     norms, ball = head_norms(layer), ball_of(measure, Frobenius(0.5))
     at = inflated(norms, ball, data)
     keys = key_form(norms, ball, data, at, at.variance)
-    rows, matrix = cross_terms(norms, ball, at, keys)
-    for term in (keys, moving_values(norms, at, keys), third_own(at), rows, matrix):
+    rows, matrix = cross_terms(norms, ball, at, keys, second_crossing(at))
+    for term in (keys, moving_values(norms, at, keys), second_own(at), rows, matrix):
         assert float(term.abs().max()) == 0.0
 
 
@@ -212,7 +214,7 @@ def test_terms_of_two_tokens_by_hand(heads):
     norms, ball = head_norms(layer), ball_of(measure, Frobenius(0.0))
     at = inflated(norms, ball, data)
     keys = key_form(norms, ball, data, at, at.variance)
-    rows, matrix = cross_terms(norms, ball, at, keys)
+    rows, matrix = cross_terms(norms, ball, at, keys, second_crossing(at))
     third = k * math.sqrt((3 / 4) ** 4 / 4 + 3 * (1 / 4) ** 4 / 4)
     expected = [
         2 * math.sqrt(1 / 2) * (k / 2 + k / 2),
@@ -253,11 +255,18 @@ def test_joining_heads_that_write_to_one_place_by_hand():
     one = one_row(*random_row(0, 2, 1.0))
     two, zero = torch.ones(1, 2, 1).double(), torch.zeros(1, 2, 1).double()
     weights = torch.tensor([0.5, 0.375]).double()[None, :, None, None].expand(1, 2, 1, 2)
-    flat = {"value_deviation": zero, "slope_deviation": two, "steepest": zero, "strongest": zero}
-    wide = {name: torch.zeros(1, 2, 1, 2).double() for name in ("value_distance", "slope_distance", "key_slope")}
+    flat = {
+        "value_deviation": zero,
+        "slope_deviation": two,
+        "steepest": zero,
+        "strongest": zero,
+        "logit_deviation": zero,
+    }
+    wide = ("value_distance", "slope_distance", "key_slope", "logit_slope")
+    wide = {name: torch.zeros(1, 2, 1, 2).double() for name in wide}
     at = replace(one, variance=weights, ceiling=weights, floor=weights, **flat, **wide)
     layer = beside_a_head_that_reads_one_atom(scalar_layer(0.0), 0.0)
     norms = replace(head_norms(layer), beside_value=math.sqrt(2), stacked_value=1.0)
     ball = ball_of(one_sample(scalar_measure([0.0, 1.0])), Frobenius(0.0))
-    rows, _ = cross_terms(norms, ball, at, torch.zeros(1, 1, 2).double())
+    rows, _ = cross_terms(norms, ball, at, torch.zeros(1, 1, 2).double(), second_crossing(at))
     assert float(rows) == pytest.approx(2.0)

@@ -1,0 +1,93 @@
+"""The third order: no attack exceeds it, when it is asked for, and what it is made of."""
+
+import math
+
+import pytest
+import torch
+
+from robust_attn.attacks.move import Move
+from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
+from robust_attn.certificates import higher_orders
+from robust_attn.certificates.higher_orders import THIRD_ORDER
+from robust_attn.certificates.layer import certify, certify_batch
+from robust_attn.certificates.second_constant import Pairs, SecondConstants
+from robust_attn.spectral.lipschitz import local_lipschitz
+from tests.cases import (
+    EVERY_CASE,
+    NORM_CASES,
+    Case,
+    generator,
+    random_layer,
+    random_measure,
+    scalar_layer,
+    scalar_measure,
+)
+from tests.selection import at_first
+
+
+@pytest.mark.parametrize("case", at_first(EVERY_CASE, 2), ids=str)
+@pytest.mark.parametrize("kind", sorted(BUDGETS))
+def test_no_ascent_exceeds_it(case, kind):
+    g = generator(5)
+    layer, measure = random_layer(case, g, scale=0.8), random_measure(case, g, samples=1)
+    budget = BUDGETS[kind](0.05)
+    bound = certify(layer, measure, budget, seed=2).named(THIRD_ORDER)
+    reached = Move()(layer, measure, budget, generator=g).observation.output_change
+    assert bound.applies == (case.norm == "none")
+    if bound.applies:
+        assert float(reached.max()) <= bound.output_change
+
+
+def test_it_is_sharper_than_the_second_order_where_that_is_loose():
+    g = generator(2)
+    layer, measure = random_layer(Case(), g, scale=0.8), random_measure(Case(), g, samples=1)
+    certificate = certify(layer, measure, Wasserstein(0.03), seed=7)
+    assert certificate.bound == THIRD_ORDER
+    assert certificate.output_change < certificate.named("local.second_order").output_change
+    assert certificate.failure_probability == pytest.approx(1e-9)  # so small a derivative is decomposed whole
+    assert certify(layer, measure, Wasserstein(0.03), seed=7).output_change == certificate.output_change
+    assert certify(layer, measure, Wasserstein(0.03), seed=8).output_change != certificate.output_change
+
+
+def test_it_is_made_of_three_orders(monkeypatch):
+    """eps L + eps^2 S / 2 + the integral of (1 - t)^2 / 2 times the third derivative, here 6 at every part of the path.
+
+    With t^3 times 6 on the budget of part t the integral is 6 / 6 = 1.
+    """
+    g = generator(3)
+    layer, measure, eps = random_layer(Case(), g, scale=0.9), random_measure(Case(), g, samples=1), 0.3
+    estimate = local_lipschitz(layer, measure, seed=1)
+    constants = SecondConstants(layer, measure, measure.masses, Pairs(64), 1)
+    third = [6e-3 * part**3 * torch.ones(1).double() for part in higher_orders.PATH]
+    monkeypatch.setattr(higher_orders, "third_norms", lambda *_, **__: third)
+    (found,) = certify_batch(layer, measure, Wasserstein(eps), lipschitz=estimate, second=constants)
+    expected = eps * float(estimate.upper) + eps**2 * constants.upper(0) / 2 + 1e-3
+    assert found.named(THIRD_ORDER).output_change == pytest.approx(expected, rel=1e-9)
+
+
+def test_it_is_not_asked_for_where_it_cannot_help():
+    flat = certify(scalar_layer(0.0, 3.0), scalar_measure([0.0, 1.0]), Frobenius(0.1))
+    assert not flat.named(THIRD_ORDER).applies
+    g = generator(0)
+    layer, measure = random_layer(Case(), g), random_measure(Case(), g)
+    assert not certify(layer, measure, Wasserstein(1e-7)).named(THIRD_ORDER).applies
+    assert "too large" in (certify(layer, measure, Wasserstein(1e3)).named(THIRD_ORDER).why_not or "")
+    assert all(bound.name != THIRD_ORDER for bound in certify(layer, measure, Wasserstein(0.1), pairs=0).bounds)
+    assert all(
+        bound.name != THIRD_ORDER for bound in certify(layer, measure, Wasserstein(0.1), deterministic=True).bounds
+    )
+
+
+def test_what_is_not_a_number_is_not_used(monkeypatch):
+    g = generator(1)
+    layer, measure = random_layer(Case(), g, scale=0.9), random_measure(Case(), g, samples=1)
+    monkeypatch.setattr(SecondConstants, "upper", lambda *_: math.nan)
+    certificate = certify(layer, measure, Wasserstein(0.05))
+    assert not certificate.named(THIRD_ORDER).applies
+    assert math.isfinite(certificate.output_change)
+
+
+def test_norms_of_queries_and_keys_are_said_to_be_in_the_way():
+    g = generator(0)
+    layer, measure = random_layer(NORM_CASES[0], g), random_measure(Case(), g)
+    assert "normalised" in (certify(layer, measure, Wasserstein(0.1)).named(THIRD_ORDER).why_not or "")
