@@ -89,7 +89,7 @@ class OutputChange(Target):
     def moves(self, budget: Budget, generator: torch.Generator, *, random: int) -> Iterator[Starts]:
         """Singular directions, single tokens, random ones, and divided heads.
 
-        Where the budget is so small that all of them act as the derivative says, only the two best.
+        Where the budget is so small that all of them act as the derivative says, only the best: there is one summit.
         """
         rough = self.rough(self.measure)
         layer, measure = (self.layer, self.measure) if rough is None else (rough.layer, rough.base)
@@ -98,7 +98,7 @@ class OutputChange(Target):
         self.steps.add(STARTING_GRADIENTS)
         seen = looked_at(measure, budget, starts, change)
         if seen.linear:
-            starts = seen.best(2)
+            starts = seen.best(1)
         else:
             starts = torch.cat((starts, divided_starts(layer, measure, budget, generator, change)))
         yield Starts(self.measure, budget, starts.to(self.measure.points.dtype))
