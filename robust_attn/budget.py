@@ -16,8 +16,8 @@ from robust_attn.attention.places import standard_normal
 from robust_attn.types import FieldError
 
 CONTAINS_TOLERANCE = 1e-9
-EDGE = 1e-9
-"""Relative distance from a sphere below which a point counts as being on it."""
+EDGE, EDGE_SINGLE = 1e-9, 1e-6
+"""Relative distance from a sphere below which a point counts as being on it, in float64 and in single precision."""
 
 
 @final
@@ -116,7 +116,7 @@ class Budget(ABC):
         if self.support is None:
             return free
         points = measure.points + field
-        at_edge = points.norm(dim=-1) >= self.support_radius(measure)[..., None] * (1 - EDGE)
+        at_edge = points.norm(dim=-1) >= self.support_radius(measure)[..., None] * (1 - _edge(points))
         return _without_outward(free, points, at_edge, (-1,))
 
     @abstractmethod
@@ -174,7 +174,7 @@ class _Hilbert(Budget):
         self, slope: Float[Tensor, "*batch n d"], place: Float[Tensor, "*batch n d"], size: Float[Tensor, "*batch"]
     ) -> Float[Tensor, "*batch n d"]:
         """One sphere for all atoms together."""
-        return _without_outward(slope, place, size >= self.radius * (1 - EDGE), (-2, -1))
+        return _without_outward(slope, place, size >= self.radius * (1 - _edge(size)), (-2, -1))
 
 
 @final
@@ -253,7 +253,7 @@ class PerToken(Budget):
         size: Float[Tensor, "*batch"],  # noqa: ARG002
     ) -> Float[Tensor, "*batch n d"]:
         """A sphere for every atom."""
-        return _without_outward(slope, place, place.norm(dim=-1) >= self.radius * (1 - EDGE), (-1,))
+        return _without_outward(slope, place, place.norm(dim=-1) >= self.radius * (1 - _edge(place)), (-1,))
 
     def _sizes(self, field: Tensor, measure: TokenMeasure) -> Tensor:
         sizes = field.norm(dim=-1)
@@ -267,6 +267,11 @@ def expect_budget(given: object) -> None:
 
 
 BUDGETS: dict[str, type[Budget]] = {budget.kind: budget for budget in (Wasserstein, Frobenius, PerToken)}
+
+
+def _edge(like: Tensor) -> float:
+    """How near to a sphere a point may be rounded that was put on it."""
+    return EDGE if like.dtype == torch.float64 else EDGE_SINGLE
 
 
 def _without_outward(slope: Tensor, place: Tensor, at_edge: Tensor, axes: tuple[int, ...]) -> Tensor:

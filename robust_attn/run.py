@@ -19,8 +19,9 @@ from robust_attn.records.store import SUMMARY, load_run
 from robust_attn.records.summary import Summary
 from robust_attn.records.verdicts import judged, verdict_counts
 from robust_attn.report.single import run_view, write_report, write_report_without_figures
+from robust_attn.report.style import get_ready
 from robust_attn.report.terminal import print_view, record_line
-from robust_attn.runs.background import in_background
+from robust_attn.runs.background import in_background, start_background
 from robust_attn.runs.desk import RunDesk
 from robust_attn.runs.environment import peak_memory_gb
 from robust_attn.runs.folder import RunFolder
@@ -72,13 +73,18 @@ def execute(
 def _record_all(
     settings: RunSettings, folder: RunFolder, records: list[Record], *, tracker: Tracker, console: Console
 ) -> None:
-    """Write every record of the task, then keep it in `records` and tell whoever follows the run."""
+    """Write every record of the task, then keep it in `records` and tell whoever follows the run.
+
+    With the first one it is clear that there will be a report: what draws it is imported beside the work.
+    """
     with RunDesk(folder, console, settings.dtype) as desk:
         for record in in_background(settings.task.records(Work(settings, desk))):
             desk.record(record)
             folder.append(record)
             records.append(record)
             tracker.record(record)
+            if len(records) == 1:
+                start_background(get_ready)
             log.debug(record_line(record))
     if not records:
         raise UserError("These settings leave nothing to do: no record was made.")

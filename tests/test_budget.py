@@ -114,3 +114,12 @@ def test_the_slope_never_points_out_and_is_the_gradient_inside(case, kind, suppo
     if support is None:
         scaled = torch.where(roots > 0, gradient / torch.where(roots > 0, roots, 1.0), 0.0)
         assert torch.allclose(inside, scaled)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_put_on_the_edge_in_single_precision_is_on_the_edge(kind):
+    budget, measure = BUDGETS[kind](0.3), random_measure(Case(), generator(0)).to(torch.float32)
+    for seed in range(20):
+        edge = budget.sample(measure, generator(seed))
+        slope = budget.slope(budget.weights(measure)[..., None] * edge, edge, measure)
+        assert float(slope.abs().max()) <= 1e-6 * float(edge.abs().max())

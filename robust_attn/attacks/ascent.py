@@ -163,25 +163,25 @@ def output_change(layer: AttentionLayer, base: TokenMeasure, budget: Budget) -> 
 
 
 def rough_change(difference: Difference, base: TokenMeasure, budget: Budget) -> Objective:
-    """The same to six digits, in single precision: for displacements of `base`, the measure of the difference or that
-    repeated."""
-    single = TokenMeasure(base.points.float(), base.masses.float(), base.positions)
+    """The same to six digits, in single precision: for displacements of `base`, the measure of the difference as that
+    has it, or that repeated."""
 
     def objective(displacement: Tensor) -> tuple[Tensor, Tensor]:
         there = difference.moved(displacement)
-        value, cotangent = budget.norm(there.value, single), budget.norm_gradient(there.value, single)
-        return value.to(displacement.dtype), there.vjp(cotangent).to(displacement.dtype)
+        return budget.norm(there.value, base), there.vjp(budget.norm_gradient(there.value, base))
 
     return objective
 
 
-def measured(found: Ascent, starts: Float[Tensor, "starts *batch n d"], values: Callable[[Tensor], Tensor]) -> Ascent:
-    """A rough ascent with exact values: sample by sample what it found, or a start where that is better after all."""
-    places = torch.cat((found.displacement[None], starts))
+def measured(found: Ascent, places: Float[Tensor, "places *batch n d"], values: Callable[[Tensor], Tensor]) -> Ascent:
+    """A rough ascent with exact values: sample by sample the best of the places, of which what it found is the first.
+
+    The others are its starts, where one of them is better after all.
+    """
     reached = values(places)
     reached = torch.where(torch.isnan(reached), -torch.inf, reached)
     value, choice = reached.max(0)
-    history = [torch.minimum(rough, value) for rough in found.history[:-1]]
+    history = [torch.minimum(rough.to(value), value) for rough in found.history[:-1]]
     return Ascent(_chosen(places, choice[None])[0], value, (*history, value))
 
 

@@ -24,7 +24,7 @@ from robust_attn.attacks.copies import QueryBlocks, Split, antisymmetric_starts,
 from robust_attn.attacks.head_starts import divided_starts
 from robust_attn.attacks.settings import MassSplitSettings
 from robust_attn.attacks.sliver import Look, best_sliver
-from robust_attn.attacks.starts import STARTING_GRADIENTS, exact_change, move_starts, nearly_linear, strongest
+from robust_attn.attacks.starts import STARTING_GRADIENTS, exact_change, looked_at, move_starts, strongest
 from robust_attn.attacks.target import Proposal, Starts, Steps, Target, Values, supported
 from robust_attn.attacks.torchattacks_box import Boxed, BudgetBox, Logits
 from robust_attn.attacks.torchattacks_table import CLASSES, Suited
@@ -39,6 +39,9 @@ SINGLE_WAY = 1e-5
 """Of the tokens' radius: a budget from which displacements have two digits in single precision, and mostly more."""
 LIGHT = 1e-4
 """Atoms lighter than this go so far that they are searched for in float64."""
+BEHIND = 0.7
+"""Pieces apart that begin below this part of the move have a query part below its constant, by more than ten steps of
+power iteration may have missed."""
 NUDGE = 1e-3
 """How far beside the tokens the change is looked at where an attack starts at the tokens, as a part of the budget."""
 SMALLEST_CHANGE = 1e-12
@@ -86,15 +89,16 @@ class OutputChange(Target):
     def moves(self, budget: Budget, generator: torch.Generator, *, random: int) -> Iterator[Starts]:
         """Singular directions, single tokens, random ones, and divided heads.
 
-        Where the budget is so small that all of them act as the derivative says, only the two best.
+        Where the budget is so small that all of them act as the derivative says, only the best: there is one summit.
         """
         rough = self.rough(self.measure)
         layer, measure = (self.layer, self.measure) if rough is None else (rough.layer, rough.base)
         change = exact_change(layer, measure) if rough is None else lambda field: rough.moved(field).value
         starts = move_starts(layer, measure, budget, generator, random=random, change=change)
         self.steps.add(STARTING_GRADIENTS)
-        if nearly_linear(measure, budget, starts, change):
-            starts = strongest(measure, budget, starts, 2, change)
+        seen = looked_at(measure, budget, starts, change)
+        if seen.linear:
+            starts = seen.best(1)
         else:
             starts = torch.cat((starts, divided_starts(layer, measure, budget, generator, change)))
         yield Starts(self.measure, budget, starts.to(self.measure.points.dtype))
@@ -118,6 +122,8 @@ class OutputChange(Target):
         """The move with the pieces together, pieces apart, and random ones; no slivers where none comes near `ahead`.
 
         Pieces that are together have the same gradients and stay so: from a move that has arrived nobody climbs again.
+        Where all act as the derivative says, pieces apart reach the largest query part at most, or else come together
+        again (docs/proofs/splitting.md#copies): where they begin far behind the move, it is the answer.
         """
         if way.slivers:
             found = self._slivers(way, budget, generator, ahead)
@@ -132,12 +138,15 @@ class OutputChange(Target):
         starts = torch.cat([together[None], others])
         rough = self.rough(split.base)
         change = exact_change(self.layer, split.base) if rough is None else lambda field: rough.moved(field).value
-        linear = nearly_linear(split.base, budget, starts, change)
-        if len(moved.history) <= way.steps and len(others):
-            others = strongest(split.base, budget, others, 1, change) if linear else others
+        seen, arrived = looked_at(split.base, budget, starts, change), len(moved.history) <= way.steps
+        if arrived and seen.linear and bool((seen.changes[1:] < BEHIND * seen.changes[0]).all()):
+            yield Starts(split.base, budget, together[None], fixed=True, history=moved.history)
+        elif arrived and len(others):
+            others = strongest(split.base, budget, others, 1, change) if seen.linear else others
             yield Starts(split.base, budget, others, summit=together)
         else:
-            yield Starts(split.base, budget, strongest(split.base, budget, starts, 2, change) if linear else starts)
+            starts = strongest(split.base, budget, starts, 2, change) if seen.linear else starts
+            yield Starts(split.base, budget, starts)
 
     def ascents(self, starts: Starts, *, steps: int) -> Iterator[Ascent]:
         """One of all starts: large layers are searched in single precision, and what that finds is measured."""
@@ -151,11 +160,12 @@ class OutputChange(Target):
         def roughly(many: TokenMeasure) -> Objective:
             return self.counted(rough_change(rough, many, budget))
 
-        found = ascend_all(roughly, base, budget, fields, steps=steps, summit=summit)
+        single = None if summit is None else summit.float()
+        found = ascend_all(roughly, rough.base, budget, fields.float(), steps=steps, summit=single)
         fields = fields if summit is None else torch.cat((summit[None], fields))
         many, change = repeated(base, len(fields) + 1), exact_change(self.layer, base)
-        inside = budget.project(fields, repeated(base, len(fields)))
-        yield measured(found, inside, lambda places: budget.norm(change(places), many))
+        places = budget.project(torch.cat((found.displacement.to(fields)[None], fields)), many)
+        yield measured(found, places, lambda places: budget.norm(change(places), many))
 
     def boxed(self, index: int, budget: Budget, suited: Suited, generator: torch.Generator) -> Boxed:
         """The change as a logit of a stand-in classifier; the label is `unchanged`."""

@@ -8,7 +8,7 @@ the most that the budget allows at a destination, and the search is one over des
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -46,6 +46,10 @@ class Slivers:
     source: Int[Tensor, "c"]
     place: Float[Tensor, "c d"]
 
+    def some(self, which: Int[Tensor, "chosen"]) -> Slivers:
+        """Those alone."""
+        return Slivers(self.source[which], self.place[which])
+
 
 @dataclass(frozen=True, eq=False)
 class Sliver:
@@ -59,7 +63,7 @@ class Sliver:
 
 @dataclass(frozen=True)
 class Look:
-    """A change that a sliver must beat, and the layer in the precision in which a first look at slivers is taken."""
+    """A change that a sliver must beat, and the layer in the precision in which slivers are searched for."""
 
     layer: AttentionLayer
     ahead: float
@@ -81,38 +85,25 @@ def best_sliver(
     """
     kept = sample.present.nonzero()[:, 0]
     tokens = TokenMeasure(sample.points[kept], sample.masses[kept], sample.positions[kept])
-    search = _Search(SliverField.of(layer, tokens), budget.radius, float(budget.support_radius(sample)), lightest)
-    places = (search.key_places(), search.query_places(layer, generator), search.random_places(generator))
-    sketch, begun = search.field.sketched(generator), torch.cat(places, dim=1)
-    heavy = float(tokens.masses.max()) >= 2 * lightest
-    if not heavy or (look is not None and _hopeless(search, sketch, begun, look)):
+    limits = (budget.radius, float(budget.support_radius(sample)), lightest)
+    search = _Search(_field(layer if look is None else look.layer, tokens), *limits)
+    places = (search.key_places(), search.query_places(generator), search.random_places(generator))
+    sketch, heavy = search.field.sketched(generator), float(tokens.masses.max()) >= 2 * lightest
+    ahead = None if look is None else look.ahead
+    screened = search.screened(sketch, torch.cat(places, dim=1), ahead) if heavy else None
+    if screened is None:
         return Sliver(int(kept[0]), 0.0, tokens.points[0], 0.0)
-    starts = search.best_sources(sketch, begun)
-    screened, values = search.climbed(search.field, starts, SCREENING_STEPS)
-    top = values.topk(min(FINALISTS, values.shape[0])).indices
-    finalists = Slivers(screened.source[top], screened.place[top])
-    elsewhere = search.best_sources(sketch, finalists.place.expand(tokens.length, *finalists.place.shape))
-    both = Slivers(torch.cat((finalists.source, elsewhere.source)), torch.cat((finalists.place, elsewhere.place)))
-    last, values = search.climbed(search.field, both, SEARCH_STEPS)
-    best = int(values.argmax())
-    source = int(kept[last.source[best]])
-    return Sliver(source, float(search.mass(last)[best]), last.place[best], float(values[best]))
+    found = search.refined(sketch, *screened)
+    exact = search if look is None else _Search(_field(layer, tokens), *limits)
+    last, value = exact.climbed(exact.field, Slivers(found.source, found.place.to(tokens.points)), 0)
+    return Sliver(int(kept[last.source[0]]), float(exact.mass(last)[0]), last.place[0], float(value[0]))
 
 
-def _hopeless(search: _Search, sketch: SliverField, places: Float[Tensor, "n starts d"], look: Look) -> bool:
-    """Whether the starts are far behind after a few steps."""
-    tokens, dtype = search.tokens, look.layer.dtype
-    single = TokenMeasure(tokens.points.to(dtype), tokens.masses.to(dtype), tokens.positions)
-    field = SliverField.of(look.layer, single)
-    thin = replace(field, output=sketch.output.to(dtype), means=sketch.means.to(dtype))
-    rough = replace(search, field=field)
-    starts, values = rough.ranked_sources(thin, places.to(dtype))
-    for count, steps, hope in LOOKS:
-        top = values.topk(min(count or len(values), len(values))).indices
-        _, reached = rough.climbed(field, Slivers(starts.source[top], starts.place[top]), steps)
-        if float(reached.max()) < hope * look.ahead:
-            return True
-    return False
+def _field(layer: AttentionLayer, tokens: TokenMeasure) -> SliverField:
+    """At the tokens in the precision of the layer."""
+    return SliverField.of(
+        layer, TokenMeasure(tokens.points.to(layer.dtype), tokens.masses.to(layer.dtype), tokens.positions)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +145,12 @@ class _Search:
         pulled = pull_keys(layer, self.tokens.positions.expand(aims.shape[0], -1), aims).transpose(0, 1)
         together = pulled[:, :1].sum(0, keepdim=True)
         directions = torch.cat((pulled.flatten(0, 1), together.flatten(0, 1))).transpose(0, 1)
-        return self.horizon * directions / directions.norm(dim=-1, keepdim=True).clamp_min(1e-300)
+        sizes = directions.norm(dim=-1, keepdim=True)
+        return self.horizon * directions / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
 
-    def query_places(self, layer: AttentionLayer, generator: torch.Generator) -> Float[Tensor, "n starts d"]:
+    def query_places(self, generator: torch.Generator) -> Float[Tensor, "n starts d"]:
         """Near every source and somewhat farther, both ways along the direction to which its own query reacts most."""
-        direction = query_blocks(layer, self.tokens, generator).direction
+        direction = query_blocks(self.field.at.layer, self.tokens, generator).direction
         near = 1.5 * self.eps * (self.tokens.masses / 2).rsqrt()
         far = torch.maximum(near, torch.full_like(near, 0.1 * self.horizon))
         steps = torch.stack((near, -near, far, -far), dim=-1)
@@ -169,6 +161,26 @@ class _Search:
         noise = standard_normal((RANDOM_PLACES, self.tokens.width), generator, self.tokens.points)
         places = self.horizon * noise / noise.norm(dim=-1, keepdim=True)
         return places.expand(self.tokens.length, *places.shape)
+
+    def screened(
+        self, sketch: SliverField, places: Float[Tensor, "n starts d"], ahead: float | None
+    ) -> tuple[Slivers, Float[Tensor, "starts"]] | None:
+        """What comes of all starts in a few steps, with the changes; None where they are far behind what is `ahead`."""
+        starts, values = self.ranked_sources(sketch, places)
+        for count, steps, hope in () if ahead is None else LOOKS:
+            top = values.topk(min(count or len(values), len(values))).indices
+            _, reached = self.climbed(self.field, starts.some(top), steps)
+            if ahead is not None and float(reached.max()) < hope * ahead:
+                return None
+        return self.climbed(self.field, starts, SCREENING_STEPS)
+
+    def refined(self, sketch: SliverField, screened: Slivers, values: Float[Tensor, "starts"]) -> Slivers:
+        """The best one, after the best ones went on from their sources and from those that are better now."""
+        finalists = screened.some(values.topk(min(FINALISTS, len(values))).indices)
+        elsewhere = self.best_sources(sketch, finalists.place.expand(self.tokens.length, *finalists.place.shape))
+        both = Slivers(torch.cat((finalists.source, elsewhere.source)), torch.cat((finalists.place, elsewhere.place)))
+        last, values = self.climbed(self.field, both, SEARCH_STEPS)
+        return last.some(values.argmax()[None])
 
     def best_sources(self, field: SliverField, places: Float[Tensor, "n starts d"]) -> Slivers:
         """Of every start the source from which it changes the output most; places[i] are the starts of source i."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -110,17 +111,31 @@ def strongest(
     return better.gather(0, order[..., None, None].expand(order.shape[0], *better.shape[1:]))
 
 
-def nearly_linear(
-    measure: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"], change: Change
-) -> bool:
-    """Whether each of the starts changes the output as the derivative says: then singular directions are the answer.
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Starts, the changes that they make, and whether each of them makes the one that the derivative says."""
 
-    The derivative is that over a small part of the way.
+    starts: Float[Tensor, "starts *batch n d"]
+    changes: Float[Tensor, "starts *batch"]
+    linear: bool
+
+    def best(self, count: int) -> Float[Tensor, "kept *batch n d"]:
+        """The `count` that change the output most, sample by sample."""
+        order = self.changes.topk(min(count, self.starts.shape[0]), dim=0).indices
+        return self.starts.gather(0, order[..., None, None].expand(order.shape[0], *self.starts.shape[1:]))
+
+
+def looked_at(
+    measure: TokenMeasure, budget: Budget, starts: Float[Tensor, "starts *batch n d"], change: Change
+) -> Seen:
+    """The starts all the way and over a small part of it, where the change is that of the derivative.
+
+    Where every start acts as the derivative says, singular directions are the answer.
     """
     many = repeated(measure, starts.shape[0])
     linear = budget.norm(change(SMALL_PART * starts), many) / SMALL_PART
     whole = budget.norm(change(starts), many)
-    return bool(((whole - linear).abs() <= LINEAR * linear.amax(0)).all())
+    return Seen(starts, whole, bool(((whole - linear).abs() <= LINEAR * linear.amax(0)).all()))
 
 
 def _strongest_alone(operator: Jacobian, field: Float[Tensor, "*batch n d"], token: Int[Tensor, "*batch"]) -> Tensor:

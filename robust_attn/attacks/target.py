@@ -56,6 +56,7 @@ class Starts:
     """Displacements of `base` in a budget from which to ascend; `fixed` ones are to be proposed as they are.
 
     `free` says which atoms may move, None for all. `summit` is one more displacement, from which an ascent has arrived.
+    `history` are the values on the way to a fixed one, where somebody followed it.
     """
 
     base: TokenMeasure
@@ -64,6 +65,7 @@ class Starts:
     free: Bool[Tensor, "*batch n"] | None = None
     fixed: bool = False
     summit: Float[Tensor, "*batch n d"] | None = None
+    history: tuple[Float[Tensor, "*batch"], ...] = ()
 
 
 @final
@@ -144,7 +146,7 @@ class Target(ABC):
         """What comes of the starts, each as soon as it is known."""
         base = starts.base
         if starts.fixed:
-            yield from (Proposal(base, base.points + each, budget=starts.budget) for each in starts.fields)
+            yield from (Proposal(base, base.points + each, starts.history, starts.budget) for each in starts.fields)
             return
         for found in self.ascents(starts, steps=steps):
             yield Proposal(base, base.points + found.displacement, found.history, starts.budget)

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+import os
 import re
+import subprocess
 import sys
 import sysconfig
+import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from contextlib import suppress
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -62,11 +66,42 @@ WORD = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*")
 ODD = re.compile(r"--|''|\d{5}|\w{25}|\( | \)|[(,;:] ?[,;:)]")
 LABEL = re.compile(r"(?:New|Changed) in version|Deprecated|Args?:|Returns?:|Note:|Raises?:|Example|Usage")
 MARKS = ",;:.?!()“”\"'"
+ELSEWHERE_SECONDS = 60.0
+_READING = threading.Lock()
+_READ: list[tuple[str, ...]] = []
+"""The paragraphs, once they are known."""
 
 
-@cache
 def prose() -> tuple[str, ...]:
-    """The paragraphs, always in the same order, each once: about 150 000 characters."""
+    """The paragraphs, always in the same order, each once: about 150 000 characters.
+
+    They are put together once, which takes a second; whoever asks meanwhile, in another thread, waits for the same.
+    """
+    with _READING:
+        if not _READ:
+            _READ.append(all_paragraphs())
+        return _READ[0]
+
+
+def read_elsewhere() -> None:
+    """Have another process put them together, for `prose` to find: Python imports and reads with one thread at a time.
+
+    Where that fails nothing has happened.
+    """
+    with _READING:
+        if _READ or not sys.executable:
+            return
+        command = [sys.executable, "-P", "-m", "robust_attn.data.prose"]
+        paths = {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+        with suppress(OSError, subprocess.SubprocessError, ValueError):
+            done = subprocess.run(
+                command, capture_output=True, check=True, env={**os.environ, **paths}, timeout=ELSEWHERE_SECONDS
+            )
+            _READ.append(tuple(json.loads(done.stdout)))
+
+
+def all_paragraphs() -> tuple[str, ...]:
+    """The same, put together by now."""
     found = tuple(dict.fromkeys(paragraph for text in _documents() for paragraph in paragraphs(text)))
     if not found:
         raise UserError(
@@ -153,3 +188,7 @@ def _files(package: str, pattern: str) -> list[Path]:
     folders = (Path(place) / package for place in sys.path)
     found = next((folder for folder in folders if (folder / "__init__.py").is_file()), None)
     return [] if found is None else sorted(found.glob(pattern))
+
+
+if __name__ == "__main__":
+    print(json.dumps(all_paragraphs()))

@@ -14,7 +14,7 @@ from torch import Tensor
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.data import images, synthetic, text
 from robust_attn.data.hub import hub_text
-from robust_attn.data.prose import passages, prose
+from robust_attn.data.prose import passages, prose, read_elsewhere
 from robust_attn.data.rows import Origin, Row, class_of, rows_of, taken
 from robust_attn.data.settings import Digits, Gaussian, HubText, ImageFolder, Prose, Rows, Sphere, TextFile
 from robust_attn.models.model import AttentionModel
@@ -117,6 +117,12 @@ def expect_readable(source: Source, samples: int) -> None:
             images.pictures(Path(path).expanduser(), samples)
         case _:
             return
+
+
+def read_ahead(source: Source) -> None:
+    """What takes time to read and needs no model, read by another process; who needs it finds it there, or reads it."""
+    if isinstance(source, Prose):
+        read_elsewhere()
 
 
 def text_rows(source: Prose | TextFile | HubText | Rows, samples: int) -> list[Row] | None:

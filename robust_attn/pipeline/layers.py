@@ -11,12 +11,13 @@ import torch
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.budget import BUDGETS, Budget, TokenRadius, Wasserstein
 from robust_attn.certificates.followed import Following
-from robust_attn.data.source import LayerInputs, Source, expect_readable, read_groups
+from robust_attn.data.source import LayerInputs, Source, expect_readable, read_ahead, read_groups
 from robust_attn.models import AttentionModel, load_model
 from robust_attn.pipeline.abreast import abreast, one_thread_each
 from robust_attn.pipeline.jobs import CertificateOptions, LayerJob, Subject, generator_for
 from robust_attn.predictions.memory import kept_memory
 from robust_attn.records.kinds import Record
+from robust_attn.runs.background import start_background
 from robust_attn.runs.memory import most_that_fit, require_memory
 from robust_attn.types import UserError, counted
 from robust_attn.work import Asked, Work, told_as
@@ -27,10 +28,15 @@ LayerRecords = Callable[[LayerJob], Iterator[Record]]
 
 
 def loaded(work: Work) -> AttentionModel:
-    """The model of the settings, and a word about it to the desk; data that cannot be read are told of before."""
+    """The model of the settings, and a word about it to the desk; data that cannot be read are told of before.
+
+    Those that take time to read are read meanwhile.
+    """
     settings, desk = work.settings, work.desk
-    expect_readable(settings.data.made(), settings.task.samples(settings.samples))
+    source = settings.data.made()
+    expect_readable(source, settings.task.samples(settings.samples))
     desk.begin(f"loading {settings.model.name}")
+    start_background(partial(read_ahead, source))
     model = load_model(
         settings.model.name,
         settings.model.weights,

@@ -16,7 +16,6 @@ from typing import final
 
 import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor
 
 from robust_attn.predictions.gram import squared_norm
@@ -30,6 +29,8 @@ def chain_factor(count: int, order: int, probability: float) -> float:
     bound: E exp(-t f^2) <= E exp(-t m^2 g_1^2 .. g_order^2) (docs/proofs/predictions.md#chains), tabulated in t.
     """
     if order == 1:
+        from scipy import stats  # half a second, for those who follow samples alone
+
         return math.sqrt(count / float(stats.chi2.ppf(probability, count)))
     logs, transform = _transform(order)
     share = float(np.max((-transform + math.log(probability) / count - TABLE_ERROR) / np.exp(logs)))

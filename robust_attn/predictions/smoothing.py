@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
-from scipy import stats
 from torch import Tensor
 
 Logits = Callable[[Float[Tensor, "batch n d"]], Float[Tensor, "batch classes"]]
@@ -60,9 +59,18 @@ def randomised_smoothing(
     lower = clopper_pearson_lower(hits, smoothing.samples, smoothing.failure_probability)
     if not lower > 0.5:
         return Smoothed(None, 0.0)
-    return Smoothed(label, smoothing.sigma * float(stats.norm.ppf(lower)))
+    return Smoothed(label, smoothing.sigma * _normal_quantile(lower))
 
 
 def clopper_pearson_lower(hits: int, samples: int, probability: float) -> float:
     """The share at which `samples` draws have at least `hits` hits with exactly that probability; 0 for none."""
+    from scipy import stats
+
     return 0.0 if hits == 0 else float(stats.beta.ppf(probability, hits, samples - hits + 1))
+
+
+def _normal_quantile(probability: float) -> float:
+    """Below it is a standard normal number with that probability."""
+    from scipy import stats
+
+    return float(stats.norm.ppf(probability))

@@ -1,7 +1,8 @@
 """The house style of figures: colours, canvas, axes."""
 
+import importlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from robust_attn.views.numerals import tick
@@ -48,6 +49,14 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "legend.frameon": False,
 }
+
+
+def get_ready() -> None:
+    """Import what drawing needs, which takes half a second; whatever is wrong with it is told by who draws."""
+    with suppress(Exception):
+        importlib.import_module("matplotlib.figure")
+        importlib.import_module("matplotlib.backends.backend_agg")
+        importlib.import_module("matplotlib.backends.backend_svg")
 
 
 @contextmanager

@@ -37,3 +37,21 @@ def test_small_layers_and_those_in_single_precision_are_searched_as_they_are():
     assert OutputChange(LAYER, MEASURE).rough(MEASURE) is None
     single = random_layer(Case(), generator(0)).to(torch.float32)
     assert OutputChange(single, MEASURE.to(torch.float32)).rough(MEASURE.to(torch.float32)) is None
+
+
+@pytest.mark.parametrize("single_from", [0, 2**18], ids=["single", "double"])
+def test_where_all_is_linear_and_pieces_apart_are_far_behind_the_move_is_the_answer(single_from, monkeypatch):
+    """Nobody climbs on the split measure, and the move is proposed with the values that led to it."""
+    monkeypatch.setattr(output_change, "SINGLE_FROM", single_from)
+    attack, budget = MassSplit(steps=40, restarts=1, masses="equal"), Wasserstein(1e-5)
+    target = OutputChange(LAYER, MEASURE)
+    moved = attack.moving.propose(target, budget, generator(2))
+    (starts,) = target.splits(attack, moved, budget, generator(3))
+    assert starts.fixed
+    assert starts.history == moved.history
+    (found,) = target.proposals(starts, steps=40)
+    assert torch.allclose(target.values(found.base, budget)(found.displacement), moved.history[-1], rtol=1e-9)
+    monkeypatch.setattr(output_change, "BEHIND", 0.0)
+    (starts,) = target.splits(attack, moved, budget, generator(3))
+    (climbed,) = target.proposals(starts, steps=40)
+    assert torch.allclose(climbed.history[-1], found.history[-1], rtol=1e-4)

@@ -6,8 +6,8 @@ from robust_attn.attacks.starts import (
     SINGULAR,
     concentrated_directions,
     exact_change,
+    looked_at,
     move_starts,
-    nearly_linear,
     singular_directions,
     spent,
     strongest,
@@ -74,4 +74,4 @@ def test_small_budgets_are_nearly_linear_and_large_ones_are_not(case):
     for radius, expected in ((1e-5, True), (10.0, False)):
         budget = Wasserstein(radius)
         starts = move_starts(layer, measure, budget, generator(2), random=1, change=exact_change(layer, measure))
-        assert nearly_linear(measure, budget, starts, exact_change(layer, measure)) is expected
+        assert looked_at(measure, budget, starts, exact_change(layer, measure)).linear is expected

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from robust_attn.data.prose import paragraphs, passages, plain_sentence, prose
+from robust_attn.data.prose import all_paragraphs, paragraphs, passages, plain_sentence, prose, read_elsewhere
 from robust_attn.types import UserError
 
 TOKENS = re.compile(r"\w+|[^\w\s]")
@@ -107,7 +107,20 @@ def test_without_any_source_it_is_refused_and_one_alone_is_enough(monkeypatch, t
     monkeypatch.setattr("robust_attn.data.prose._files", lambda *_: [])
     monkeypatch.setattr(topics, "topics", {})
     with pytest.raises(UserError, match="use data=text with a file of your own"):
-        prose.__wrapped__()
+        all_paragraphs()
     said = "A module may say something useful. It may say it in two sentences."
     (tmp_path / "abc.py").write_text(f'"""Title\n\n{said}\n"""\n')
-    assert prose.__wrapped__() == (said,)
+    assert all_paragraphs() == (said,)
+
+
+def test_another_process_reads_the_same_and_what_fails_there_is_read_here(monkeypatch):
+    here = all_paragraphs()
+    monkeypatch.setattr("robust_attn.data.prose._READ", [])
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    read_elsewhere()
+    monkeypatch.undo()
+    monkeypatch.setattr("robust_attn.data.prose._READ", read := [])
+    read_elsewhere()
+    assert read == [here]
+    read_elsewhere()
+    assert prose() is read[0]
