@@ -10,11 +10,11 @@ from benchmarks.mutants import MUTANTS, Mutant
 from benchmarks.mutation import BrokenCheckError, check, main, mutated, one_per_file
 
 ROOT = Path(__file__).resolve().parent.parent
-BOUNDS = ("paper", "sharp", "setting", "interval", "slopes", "curvature", "ball", "rows", "bound", "bent")
+BOUNDS = ("paper", "sharp", "setting", "interval", "slopes", "curvature", "ball", "rows", "bound", "bent", "one_token")
 PIECES = ("context", "pieces", "pieces_change")
 CERTIFICATES = {f"certificates/{name}.py" for name in ("layer", "measures", "followed")}
 SPECTRAL = {f"spectral/{name}.py" for name in ("derivative_error", "lanczos", "lipschitz", "norms", "run_upper")}
-ATTENTION = {"attention/layer.py", "attention/rounding.py"}
+ATTENTION = {f"attention/{name}.py" for name in ("jacobian", "layer", "rounding")}
 ALTERED = {f"bounds/{name}.py" for name in (*BOUNDS, *PIECES)} | SPECTRAL | ATTENTION | CERTIFICATES
 
 
