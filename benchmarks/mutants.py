@@ -1,4 +1,4 @@
-"""Bounds deliberately altered in one place, each with the tests that have to notice (docs/proofs/README.md)."""
+"""Bounds, and what an attack leaves out, altered in one place: the tests have to notice (docs/proofs/README.md)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ DRAWN = "what_queries_and_pieces_draw_by_hand"
 STATED = "it_is_what_the_proof_states_entry_by_entry"
 AGREE = "where_the_values_agree_the_distance_is_what_squares_may_have_lost"
 COLUMN = "a_column_is_that_of_the_attention_matrices"
+FIRST_LOOK = "the_first_look_goes_five_steps_from_the_best_starts_and_eight_from_all"
+LIMITS = "the_limits_of_the_first_look"
 QUICK = "of_keys_with_one_coordinate_the_quick_bound_is_the_other_one"
 FALLING = "a_row_that_loses_what_it_looks_at_stays_in_the_hull_by_hand"
 TENTH = "a_token_that_draws_a_tenth_and_one_that_draws_the_rest_by_hand"
@@ -569,6 +571,26 @@ MUTANTS = (
         ("column_mask", "hidden[:, 0] | ~measure.present[token]", "~measure.present[token]", COLUMN),
         ("column_padding", "hidden[:, 0] | ~measure.present[token]", "hidden[:, 0]", COLUMN),
         ("column_bias", "positions, measure.positions[token]]", "positions[token], measure.positions]", COLUMN),
+    ),
+    *_altered(
+        "attacks/sliver.py",
+        "attacks/test_sliver.py",
+        ("first_starts", "LOOKS = ((16, 5,", "LOOKS = ((17, 5,", FIRST_LOOK),
+        ("first_steps", "LOOKS = ((16, 5,", "LOOKS = ((16, 6,", FIRST_LOOK),
+        ("first_limit", "5, 0.3)", "5, 0.33)", LIMITS),
+        ("second_starts", "(None, 8,", "(22, 8,", FIRST_LOOK),
+        ("second_steps", "(None, 8,", "(None, 7,", FIRST_LOOK),
+        ("second_limit", "8, 0.55)", "8, 0.5)", LIMITS),
+        ("every_look", "return any(change < hope", "return all(change < hope", LIMITS),
+        ("ahead", "change < hope * look.ahead for", "change < hope for", LIMITS),
+        ("best_start", "yield float(reached.max())", "yield float(reached.mean())", FIRST_LOOK),
+        (
+            "best_ranked",
+            "min(count or len(values), len(values)))",
+            "min(count or 99, len(values)), -1, False)",
+            FIRST_LOOK,
+        ),
+        ("look", "(look is not None and _hopeless(", "(look is not None and not _hopeless(", LIMITS),
     ),
     *_altered(
         "bounds/context.py",

@@ -15,7 +15,8 @@ PIECES = ("context", "pieces", "pieces_change")
 CERTIFICATES = {f"certificates/{name}.py" for name in ("layer", "measures", "followed")}
 SPECTRAL = {f"spectral/{name}.py" for name in ("derivative_error", "lanczos", "lipschitz", "norms", "run_upper")}
 ATTENTION = {f"attention/{name}.py" for name in ("jacobian", "layer", "rounding")}
-ALTERED = {f"bounds/{name}.py" for name in (*BOUNDS, *PIECES)} | SPECTRAL | ATTENTION | CERTIFICATES
+ATTACKS = {"attacks/sliver.py"}
+ALTERED = {f"bounds/{name}.py" for name in (*BOUNDS, *PIECES)} | SPECTRAL | ATTENTION | CERTIFICATES | ATTACKS
 
 
 def source(mutant: Mutant) -> str:

@@ -8,6 +8,7 @@ the most that the budget allows at a destination, and the search is one over des
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -101,18 +102,22 @@ def best_sliver(
 
 def _hopeless(search: _Search, sketch: SliverField, places: Float[Tensor, "n starts d"], look: Look) -> bool:
     """Whether the starts are far behind after a few steps."""
+    reached = _looked(search, sketch, places, look)
+    return any(change < hope * look.ahead for change, (_, _, hope) in zip(reached, LOOKS, strict=True))
+
+
+def _looked(search: _Search, sketch: SliverField, places: Float[Tensor, "n starts d"], look: Look) -> Iterator[float]:
+    """The change that the best start reaches, at every look."""
     tokens, dtype = search.tokens, look.layer.dtype
     single = TokenMeasure(tokens.points.to(dtype), tokens.masses.to(dtype), tokens.positions)
     field = SliverField.of(look.layer, single)
     thin = replace(field, output=sketch.output.to(dtype), means=sketch.means.to(dtype))
     rough = replace(search, field=field)
     starts, values = rough.ranked_sources(thin, places.to(dtype))
-    for count, steps, hope in LOOKS:
+    for count, steps, _ in LOOKS:
         top = values.topk(min(count or len(values), len(values))).indices
         _, reached = rough.climbed(field, Slivers(starts.source[top], starts.place[top]), steps)
-        if float(reached.max()) < hope * look.ahead:
-            return True
-    return False
+        yield float(reached.max())
 
 
 @dataclass(frozen=True, eq=False)
