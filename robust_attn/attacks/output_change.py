@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attacks.ascent import (
+    FINALISTS,
     Ascent,
     Objective,
     ascend_all,
@@ -118,6 +119,7 @@ class OutputChange(Target):
         """The move with the pieces together, pieces apart, and random ones; no slivers where none comes near `ahead`.
 
         Pieces that are together have the same gradients and stay so: from a move that has arrived nobody climbs again.
+        The others go by threes, so that each of them climbs: a few roaming steps do not tell which will be highest.
         """
         if way.slivers:
             found = self._slivers(way, budget, generator, ahead)
@@ -135,7 +137,8 @@ class OutputChange(Target):
         linear = nearly_linear(split.base, budget, starts, change)
         if len(moved.history) <= way.steps and len(others):
             others = strongest(split.base, budget, others, 1, change) if linear else others
-            yield Starts(split.base, budget, others, summit=together)
+            for some in others.split(FINALISTS):
+                yield Starts(split.base, budget, some, summit=together)
         else:
             yield Starts(split.base, budget, strongest(split.base, budget, starts, 2, change) if linear else starts)
 
