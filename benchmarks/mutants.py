@@ -1,4 +1,4 @@
-"""Bounds deliberately altered in one place, each with the tests that have to notice (docs/proofs/README.md)."""
+"""Bounds, and what an attack leaves out, altered in one place: the tests have to notice (docs/proofs/README.md)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ ADDED = "attention/test_extras.py::test_the_spread_of_a_bias_and_the_radius_of_a
 BENT = "the_second_derivative_of_a_query_by_hand"
 TWO_TOKENS = "bounds/test_ball.py::test_two_tokens_by_hand"
 DRAWN = "what_queries_and_pieces_draw_by_hand"
+STATED = "it_is_what_the_proof_states_entry_by_entry"
+AGREE = "where_the_values_agree_the_distance_is_what_squares_may_have_lost"
+COLUMN = "a_column_is_that_of_the_attention_matrices"
+FIRST_LOOK = "the_first_look_goes_five_steps_from_the_best_starts_and_eight_from_all"
+LIMITS = "the_limits_of_the_first_look"
+QUICK = "of_keys_with_one_coordinate_the_quick_bound_is_the_other_one"
+FALLING = "a_row_that_loses_what_it_looks_at_stays_in_the_hull_by_hand"
+TENTH = "a_token_that_draws_a_tenth_and_one_that_draws_the_rest_by_hand"
+FAR_AWAY = "far_away_the_other_rows_stay_in_the_hull_by_hand"
 CONTEXT_BY_HAND = "bounds/test_context.py::test_by_hand_where_queries_do_not_matter"
 
 MUTANTS = (
@@ -277,6 +286,7 @@ MUTANTS = (
     *_altered(
         "certificates/path.py",
         "certificates/test_path.py",
+        ("shares", "((1 - start) ** order - (1 - end) ** order)", "(end - start) ** order", "shares_by_hand"),
         ("factorial", "math.factorial(order)", "math.factorial(order + 1)", "a_constant_is_integrated_exactly"),
     ),
     *_altered(
@@ -409,7 +419,6 @@ MUTANTS = (
     *_altered(
         "certificates/layer.py",
         "certificates/test_layer.py",
-        ("moments", "((1 - start) ** 2 - (1 - end) ** 2) / 2", "(end - start) ** 2 / 2", "the_path_by_hand"),
         (
             "remainder",
             "eps * values.lipschitz_upper + remainder",
@@ -570,6 +579,88 @@ MUTANTS = (
             "masses.sum() * 0",
             "a_held_head_costs_its_hull_and_its_linear_part",
         ),
+    ),
+    *_altered(
+        "bounds/one_token.py",
+        "bounds/test_one_token.py",
+        ("reach", "budget.radius * weights.clamp_min(SEEN).rsqrt()", "budget.radius / weights.clamp_min(SEEN)", TENTH),
+        ("padding", "torch.where(weights > 0, budget.radius", "torch.where(weights >= 0, budget.radius", STATED),
+        ("range", "found.each.fill_(torch.nan)", "pass", "sizes_that_floats_cannot_speak_of_are_not_a_number"),
+        ("hull_reach", "self.reach.max()", "self.reach.min()", TENTH),
+        ("hull_value", "self.farthest + self.norms.value[:, None] * self.reach.max()", "self.farthest", TENTH),
+        ("hull_weights", "(self.weights * rows**2).sum().sqrt()) * M", "(rows**2).sum().sqrt()) * M", TENTH),
+        ("position", "measure.positions[token].expand(measure.positions.shape)", "measure.positions", STATED),
+        ("sign", "abs(layer.scale) * (turned", "layer.scale * (turned", TENTH),
+        ("key_slope", ".norm(dim=-1) + self.error.key_slope[:, None]", ".norm(dim=-1)", STATED),
+        ("own_row", "rows[token] = self._own(slice(token, token + 1))[0]", "rows[token] *= 1", TENTH),
+        ("weights", "total = (self.weights * rows**2)", "total = (rows**2)", STATED),
+        (
+            "enough",
+            "if not float(self.each[token]) > top:",
+            "if True:",
+            "no_displacement_of_one_token_exceeds_its_bound",
+        ),
+        ("every_sign", "abs(layer.scale) * stretch", "layer.scale * stretch", TENTH),
+        (
+            "every_stretch",
+            "layer.scale) * stretch * key",
+            "layer.scale) * key",
+            "a_rotation_that_only_stretches_makes_queries_and_keys_longer",
+        ),
+        ("every_key", ".sqrt()[layer.head_groups]", "[layer.head_groups]", TENTH),
+        ("every_key_slope", "slope + self.error.key_slope[:, None], torch", "slope, torch", QUICK),
+        ("every_own", "= self._own(rows)", "*= 1", TENTH),
+        ("every_weights", "(self.weights[rows, None] * change**2)", "(change**2)", TENTH),
+        ("farthest", "(1 + self.error.weight.clamp_max(1.0))[:, None]", "1.0", STATED),
+        ("lost", "clamp_min(0.0) + lost", "clamp_min(0.0)", AGREE),
+        ("lost_squared", "(size + own) ** 2", "(size + own)", AGREE),
+        ("value_error", "squared.sqrt() + 2 * self.error.value[:, None, None]", "squared.sqrt()", STATED),
+        ("mean_error", " + part.clamp_max(1.0) * farthest", "", STATED),
+        ("weight_error", "(p * (1 + part)).clamp", "p.clamp", STATED),
+        ("underflow", ".clamp(SEEN, 1.0)", ".clamp(0.0, 1.0)", "a_weight_too_small_for_a_float_can_still_rise"),
+        ("no_more_than_one", ".clamp(SEEN, 1.0)", ".clamp_min(SEEN)", STATED),
+        ("end", "torch.maximum(farthest, distance + value * reach)", "distance + value * reach", FALLING),
+        ("end_reach", "torch.maximum(farthest, distance + value * reach)", "farthest", FAR_AWAY),
+        ("least", "change = torch.minimum(certain(", "change = torch.maximum(certain(", TENTH),
+        ("moving", " + after * value * reach", "", TENTH),
+        ("own_value_error", "norm(dim=-1) + 2 * self.error.value[:, None]\n", "norm(dim=-1)\n", STATED),
+        ("own_mean_error", "self.error.weight.clamp_max(1.0)[:, None] * self.far", "0 * self.far", STATED),
+        ("own_hull", "torch.maximum(self.farthest[:, index], distance", "(distance", TENTH),
+        ("own_reach", "distance + self.norms.value[:, None] * self.reach[index]", "distance", TENTH),
+        ("fall", "-torch.expm1(-turn)", "turn", TENTH),
+        ("rising", "p + (1 - p) * left, (1", "p + left, (1", TENTH),
+        ("falling", "(1 - p) + p * left", "1 + p * left", TENTH),
+        ("up_alone", "torch.maximum(p * fall / rising, p * fall / falling)", "(p * fall / rising)", TENTH),
+        ("down_alone", "torch.maximum(p * fall / rising, p * fall / falling)", "(p * fall / falling)", TENTH),
+        ("after", "(p / rising).clamp_max(1.0)", "p", TENTH),
+    ),
+    *_altered(
+        "attention/jacobian.py",
+        "attention/test_jacobian.py",
+        ("column_mass", "(logits + measure.masses[token].log() - self", "(logits - self", COLUMN),
+        ("column_mask", "hidden[:, 0] | ~measure.present[token]", "~measure.present[token]", COLUMN),
+        ("column_padding", "hidden[:, 0] | ~measure.present[token]", "hidden[:, 0]", COLUMN),
+        ("column_bias", "positions, measure.positions[token]]", "positions[token], measure.positions]", COLUMN),
+    ),
+    *_altered(
+        "attacks/sliver.py",
+        "attacks/test_sliver.py",
+        ("first_starts", "LOOKS = ((16, 5,", "LOOKS = ((17, 5,", FIRST_LOOK),
+        ("first_steps", "LOOKS = ((16, 5,", "LOOKS = ((16, 6,", FIRST_LOOK),
+        ("first_limit", "5, 0.3)", "5, 0.33)", LIMITS),
+        ("second_starts", "(None, 8,", "(22, 8,", FIRST_LOOK),
+        ("second_steps", "(None, 8,", "(None, 7,", FIRST_LOOK),
+        ("second_limit", "8, 0.55)", "8, 0.5)", LIMITS),
+        ("every_look", "return any(change < hope", "return all(change < hope", LIMITS),
+        ("ahead", "change < hope * ahead for", "change < hope for", LIMITS),
+        ("best_start", "yield float(reached.max())", "yield float(reached.mean())", FIRST_LOOK),
+        (
+            "best_ranked",
+            "min(count or len(values), len(values)))",
+            "min(count or 99, len(values)), -1, False)",
+            FIRST_LOOK,
+        ),
+        ("look", "ahead is not None and _hopeless(", "ahead is not None and not _hopeless(", LIMITS),
     ),
     *_altered(
         "bounds/context.py",

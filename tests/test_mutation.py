@@ -23,14 +23,16 @@ BOUNDS = (
     "bent",
     "together",
     "third",
+    "one_token",
 )
 PIECES = ("context", "pieces", "pieces_change")
 CERTIFICATES = {
     f"certificates/{name}.py" for name in ("layer", "measures", "followed", "second_constant", "higher_orders", "path")
 }
 SPECTRAL = {f"spectral/{name}.py" for name in ("derivative_error", "lanczos", "lipschitz", "norms", "run_upper")}
-ATTENTION = {f"attention/{name}.py" for name in ("layer", "rounding", "approximate", "second_derivative")}
-ALTERED = {f"bounds/{name}.py" for name in (*BOUNDS, *PIECES)} | SPECTRAL | ATTENTION | CERTIFICATES
+ATTENTION = {f"attention/{name}.py" for name in ("jacobian", "layer", "rounding", "approximate", "second_derivative")}
+ATTACKS = {"attacks/sliver.py"}
+ALTERED = {f"bounds/{name}.py" for name in (*BOUNDS, *PIECES)} | SPECTRAL | ATTENTION | CERTIFICATES | ATTACKS
 
 
 def source(mutant: Mutant) -> str:

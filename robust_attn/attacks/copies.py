@@ -77,11 +77,10 @@ def antisymmetric_starts(split: Split, budget: Budget, blocks: QueryBlocks) -> F
 
     Zero-mean motion leaves every average as it is to first order, so only the query part acts
     (docs/proofs/splitting.md#copies).
-    Where the pieces are odd in number the last one stays.
+    Each piece goes a different way (in a budget that they share): those that are together would stay so.
     """
     pieces = torch.zeros_like(blocks.gain).scatter_add(-1, split.origin, torch.ones_like(split.base.masses))
-    pairs = split.rank < split.lifted((pieces // 2 * 2)[..., None])[..., 0]
-    sign = torch.where(split.rank % 2 == 0, 1.0, -1.0) * pairs.to(blocks.gain.dtype)
+    sign = (split.lifted(pieces[..., None])[..., 0] - 1) / 2 - split.rank
     gain = torch.where(pieces > 1, blocks.gain, torch.zeros_like(blocks.gain))
     best = torch.nn.functional.one_hot(gain.argmax(-1), gain.shape[-1]).to(gain.dtype)
     weights = budget.weights(split.base)[..., None]

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.attacks.ascent import (
+    FINALISTS,
     Ascent,
     Objective,
     ascend_all,
@@ -122,6 +123,7 @@ class OutputChange(Target):
         """The move with the pieces together, pieces apart, and random ones; no slivers where none comes near `ahead`.
 
         Pieces that are together have the same gradients and stay so: from a move that has arrived nobody climbs again.
+        The others go by threes, so that each of them climbs: a few roaming steps do not tell which will be highest.
         Where all act as the derivative says, pieces apart reach the largest query part at most, or else come together
         again (docs/proofs/splitting.md#copies): where they begin far behind the move, it is the answer.
         """
@@ -143,7 +145,8 @@ class OutputChange(Target):
             yield Starts(split.base, budget, together[None], fixed=True, history=moved.history)
         elif arrived and len(others):
             others = strongest(split.base, budget, others, 1, change) if seen.linear else others
-            yield Starts(split.base, budget, others, summit=together)
+            for some in others.split(FINALISTS):
+                yield Starts(split.base, budget, some, summit=together)
         else:
             starts = strongest(split.base, budget, starts, 2, change) if seen.linear else starts
             yield Starts(split.base, budget, starts)

@@ -8,6 +8,7 @@ the most that the budget allows at a destination, and the search is one over des
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -106,6 +107,20 @@ def _field(layer: AttentionLayer, tokens: TokenMeasure) -> SliverField:
     )
 
 
+def _hopeless(search: _Search, starts: Slivers, values: Float[Tensor, "starts"], ahead: float) -> bool:
+    """Whether starts with these changes are far behind what is `ahead` after a few steps."""
+    reached = _looked(search, starts, values)
+    return any(change < hope * ahead for change, (_, _, hope) in zip(reached, LOOKS, strict=True))
+
+
+def _looked(search: _Search, starts: Slivers, values: Float[Tensor, "starts"]) -> Iterator[float]:
+    """The change that the best start reaches, at every look."""
+    for count, steps, _ in LOOKS:
+        top = values.topk(min(count or len(values), len(values))).indices
+        _, reached = search.climbed(search.field, starts.some(top), steps)
+        yield float(reached.max())
+
+
 @dataclass(frozen=True, eq=False)
 class _Search:
     """What the search works with: the field of slivers, the budget, the support and the least mass."""
@@ -167,11 +182,8 @@ class _Search:
     ) -> tuple[Slivers, Float[Tensor, "starts"]] | None:
         """What comes of all starts in a few steps, with the changes; None where they are far behind what is `ahead`."""
         starts, values = self.ranked_sources(sketch, places)
-        for count, steps, hope in () if ahead is None else LOOKS:
-            top = values.topk(min(count or len(values), len(values))).indices
-            _, reached = self.climbed(self.field, starts.some(top), steps)
-            if ahead is not None and float(reached.max()) < hope * ahead:
-                return None
+        if ahead is not None and _hopeless(self, starts, values, ahead):
+            return None
         return self.climbed(self.field, starts, SCREENING_STEPS)
 
     def refined(self, sketch: SliverField, screened: Slivers, values: Float[Tensor, "starts"]) -> Slivers:

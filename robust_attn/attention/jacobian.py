@@ -156,6 +156,19 @@ class LayerJacobian(Jacobian):
         pieces = (all_logits(self.layer, self.measure, self.projections, rows).logsumexp(-1) for rows in blocks)
         return torch.cat(list(pieces), dim=-1)
 
+    def log_column(self, token: int) -> Float[Tensor, "heads n"]:
+        """log P_ij of one atom j of one measure in all rows i; minus infinity in rows that do not see it, there alone.
+
+        n numbers a head, where `attention` has n^2.
+        """
+        layer, measure, parts = self.layer, self.measure, self.projections
+        logits = layer.scale * (parts.q @ parts.k[:, token, :, None])[..., 0]
+        if layer.position_bias is not None:
+            logits = logits + layer.position_bias.table[:, measure.positions, measure.positions[token]]
+        hidden = layer.mask.hides(measure.positions[:, None], measure.positions[None, token : token + 1])
+        unseen = ~measure.present[token] if hidden is None else hidden[:, 0] | ~measure.present[token]
+        return (logits + measure.masses[token].log() - self.log_normalizer).masked_fill(unseen, -torch.inf)
+
     def jvp(self, tangent: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n out"]:
         """How the output moves when the points move by `tangent`."""
         parts = self.projections

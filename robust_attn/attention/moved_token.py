@@ -38,15 +38,9 @@ class MovedToken:
         layer, measure, parts = at.layer, at.measure, at.projections
         if layer.normed or layer.sinks is not None:
             raise ValueError("one token alone: not known for layers with sinks or with norms of queries or keys")
-        rows = torch.arange(measure.length)
-        logits = layer.scale * (parts.q @ parts.k[:, token, :, None])[..., 0] + measure.masses[token].log()
-        if layer.position_bias is not None:
-            logits = logits + layer.position_bias.between(measure.positions, slice(None))[..., token]
-        hidden = layer.mask.hides(measure.positions[:, None], measure.positions[None, token : token + 1])
-        p = (logits - at.log_normalizer).exp()
-        p = p if hidden is None else p.masked_fill(hidden[:, 0], 0.0)
         own = weighted_logits(layer, measure, parts, slice(token, token + 1))[:, 0]
-        return cls(at, token, p * (rows != token), own)
+        others = torch.arange(measure.length, device=own.device) != token
+        return cls(at, token, at.log_column(token).exp() * others, own)
 
     def difference(self, displacement: Float[Tensor, "d"]) -> Float[Tensor, "n out"]:
         """How far every row of the output moves; torch can differentiate it."""

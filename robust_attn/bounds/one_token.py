@@ -89,11 +89,9 @@ class OneToken:
         turned = parts.q if layer.rotary is None else layer.rotary.rotate_back(parts.q, position)
         factor = torch.linalg.qr(layer.key.mT, mode="r").R[layer.head_groups].mT
         slope = abs(layer.scale) * (turned @ factor).norm(dim=-1) + self.error.key_slope[:, None]
-        seen = self._seen(token)
-        logit = self._logits(token) + measure.masses[token].log() - self.at.log_normalizer
-        p = torch.where(seen, logit.exp(), 0.0)
-        everyone = slice(0, measure.length)
-        rows = self._rows(p[..., None], seen[:, None], slope[..., None], everyone, slice(token, token + 1))[:, 0]
+        logs, everyone = self.at.log_column(token)[..., None], slice(0, measure.length)
+        seen = (logs != -torch.inf).any(0)
+        rows = self._rows(logs.exp(), seen, slope[..., None], everyone, slice(token, token + 1))[:, 0]
         rows[token] = self._own(slice(token, token + 1))[0]
         total = (self.weights * rows**2).sum().sqrt() * MARGIN
         return float(torch.minimum(total, self.each[token]))
@@ -112,20 +110,6 @@ class OneToken:
             if not found <= top:
                 best, top = token, found
         return best, top
-
-    def _seen(self, token: int) -> Tensor:
-        """Which rows see a token."""
-        measure = self.at.measure
-        hidden = self.layer.mask.hides(measure.positions[:, None], measure.positions[None, token : token + 1])
-        present = measure.present[token].expand(measure.length)
-        return present if hidden is None else present & ~hidden[:, 0]
-
-    def _logits(self, token: int) -> Float[Tensor, "heads n"]:
-        layer, parts = self.layer, self.at.projections
-        logits = layer.scale * (parts.q @ parts.k[:, token, :, None])[..., 0]
-        if layer.position_bias is not None:
-            logits = logits + layer.position_bias.between(self.at.measure.positions, slice(None))[..., token]
-        return logits
 
     def _first_pass(self) -> None:
         layer, measure = self.layer, self.at.measure

@@ -14,6 +14,7 @@ CONSTANT_ROUNDING = 1e-6
 """Relative room for rounding where a local constant attained by Lanczos is compared with one in closed form."""
 NOT_OBSERVED = "the observed output change is not a finite number, or not known to be in the budget"
 NOT_CERTIFIED = "the certificate is not a finite number"
+NOT_FINITE = "a weight, or a product of weights, is not a finite number"
 NOT_JUDGED = "rounding is too large beside the certificate"
 
 

@@ -17,10 +17,10 @@ from robust_attn.attention.rounding import NEGLIGIBLE_SIZE
 from robust_attn.budget import BUDGETS
 from robust_attn.observation import observe
 from robust_attn.soundness.case import EXACT, Case
-from robust_attn.soundness.comparison import CONSTANT_ROUNDING, NOT_OBSERVED, Checked, Comparison, together
+from robust_attn.soundness.comparison import CONSTANT_ROUNDING, NOT_FINITE, NOT_OBSERVED, Checked, Comparison, together
 from robust_attn.soundness.exact import Judge, exact_constant_lower
 from robust_attn.soundness.numbers import chance, given, stored_layer
-from robust_attn.soundness.strike import exact_product, seen_clearly, strike
+from robust_attn.soundness.strike import exact_product, is_finite, seen_clearly, strike
 from robust_attn.spectral.lanczos import LipschitzEstimate, largest_singular_value, start_generator
 from robust_attn.spectral.lipschitz import head_lipschitz, local_lipschitz, split_lipschitz
 from robust_attn.spectral.norms import head_norms
@@ -67,7 +67,10 @@ def singular_checked(case: Case) -> Checked:
     layer, inputs, weights = _weighted(case)
     operator = ScaledJacobian(layer.to(torch.float64).linearize(inputs.to(torch.float64)), weights)
     found = largest_singular_value(operator, generator=start_generator(case.seed), steps=STEPS)
-    values = torch.linalg.matrix_norm(operator.dense(), ord=2)
+    dense = operator.dense()
+    if not bool(torch.isfinite(dense).all()):
+        return Checked((), (NOT_FINITE,))
+    values = torch.linalg.matrix_norm(dense, ord=2)
     return together(
         _between(case, index, _part(found, (index,)), float(values[index])) for index in range(len(case.samples))
     )
@@ -78,10 +81,13 @@ def norms_checked(case: Case) -> Checked:
 
     Norms whose squares vanish are nobody's: no certificate speaks of such layers (`within_range`).
     """
+    layer = stored_layer(case)
+    if not is_finite(layer) or not all(bool(torch.isfinite(each).all()) for each in _products(layer)):
+        return Checked((), (NOT_FINITE,))
     return Checked(
         tuple(
             Comparison(f"{case.called}.{name}", 0, size, SVD_ROUNDING * size, allowed)
-            for name, size, allowed in _norms(stored_layer(case))
+            for name, size, allowed in _norms(layer)
             if size >= SMALLEST and (case.norm == "none" or name not in BILINEAR)
         )
     )
@@ -89,13 +95,9 @@ def norms_checked(case: Case) -> Checked:
 
 def _norms(layer: AttentionLayer) -> Iterator[tuple[str, float, float]]:
     """Every norm of the heads: its name, its size, and what `head_norms` says."""
-    found, groups, size = head_norms(layer), layer.head_groups, abs(layer.scale)
-    query, output = layer.query.double(), layer.output.double()
-    key, value = layer.key[groups].double(), layer.value[groups].double()
-    heads = range(layer.heads)
-    values = torch.stack([exact_product(output[head], value[head]) for head in heads])
-    interactions = torch.stack([exact_product(key[head].T, query[head]) for head in heads]) * size
-    pulls = torch.stack([exact_product(key[head].T, layer.query_bias[head][:, None]) for head in heads]) * size
+    found, heads = head_norms(layer), range(layer.heads)
+    value, output = layer.value[layer.head_groups].double(), layer.output.double()
+    values, interactions, pulls = _products(layer)
     for head in heads:
         yield "value", _norm(values[head]), float(found.value[head])
         yield "inner_value", _norm(value[head]), float(found.inner_value[head])
@@ -105,6 +107,16 @@ def _norms(layer: AttentionLayer) -> Iterator[tuple[str, float, float]]:
     yield "beside_value", _norm(_side_by_side(values)), found.beside_value
     yield "stacked_value", _bilinear(values), found.stacked_value
     yield "stacked_interaction", _norm(interactions.flatten(0, 1)), found.stacked_interaction
+
+
+def _products(layer: AttentionLayer) -> tuple[Tensor, Tensor, Tensor]:
+    """W_O W_V, scale W_K^T W_Q and scale W_K^T b_Q of every head; infinite where no float holds them."""
+    groups, heads, size = layer.head_groups, range(layer.heads), abs(layer.scale)
+    key, value = layer.key[groups], layer.value[groups]
+    values = torch.stack([exact_product(layer.output[head], value[head]) for head in heads])
+    interactions = torch.stack([exact_product(key[head].T, layer.query[head]) for head in heads]) * size
+    pulls = torch.stack([exact_product(key[head].T, layer.query_bias[head][:, None]) for head in heads]) * size
+    return values, interactions, pulls
 
 
 def observe_checked(case: Case) -> Checked:
@@ -119,6 +131,8 @@ def observe_checked(case: Case) -> Checked:
         roomy = replace(hit.budget, radius=2 * hit.budget.radius, support=None)
         exact = Judge.of(asked.layer, seen.base, roomy).to_points(seen.measure.points)
         change, rounding = float(seen.output_change), float(seen.rounding)
+        if not (math.isfinite(change) and math.isfinite(rounding)):
+            return Checked((), (NOT_OBSERVED,))
         above = Comparison("observe.above", number, exact.output_lower, 0.0, change + rounding, exact=True)
         below = Comparison("observe.below", number, change, rounding, exact.output_upper, exact=True)
         return Checked((above, below))

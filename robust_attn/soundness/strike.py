@@ -62,6 +62,8 @@ def strike(case: Case, layer: AttentionLayer, sample: TokenMeasure, budget: Budg
         usable = math.isfinite(change) and math.isfinite(rounding)
         moved = seen.measure.points - seen.base.points
         return Strike(seen.base, moved, result.budget, change, rounding, exact=False, usable=usable)
+    if not is_finite(layer):
+        return Strike(sample, torch.zeros_like(sample.points), budget, -1.0, 0.0, exact=True, usable=False)
     victim, place, room = seen_clearly(case, layer, sample, budget)
     names = (case.attack, *MORE) if attack_of(case).copies == 1 else (case.attack,)
     results = [ATTACKS[name](victim, place, room, generator=generator) for name in names]
@@ -84,13 +86,24 @@ def _judged(layer: AttentionLayer, sample: TokenMeasure, budget: Budget, room: B
 def seen_clearly(
     case: Case, layer: AttentionLayer, sample: TokenMeasure, budget: Budget
 ) -> tuple[AttentionLayer, TokenMeasure, Budget]:
-    """The rival at the origin where tokens are far from it (then nothing is said about the support), else in place."""
-    if not layer.even_slopes or case.weights in AGAINST_START:
+    """The rival at the origin where tokens are far from it (then nothing is said about the support), else in place.
+
+    The layer itself where it has no rival, or none that floats hold.
+    """
+    if not layer.even_slopes or case.weights in AGAINST_START or not is_finite(layer):
         return layer, sample, budget
-    if case.points not in SHIFTED:
-        return rival_layer(layer, torch.zeros(layer.width, dtype=torch.float64)), sample, budget
-    centre = centre_of(sample)
-    return rival_layer(layer, centre), centred(sample, centre), replace(budget, support=None)
+    far = case.points in SHIFTED
+    centre = centre_of(sample) if far else torch.zeros(layer.width, dtype=torch.float64)
+    rival = rival_layer(layer, centre)
+    if not is_finite(rival):
+        return layer, sample, budget
+    return (rival, centred(sample, centre), replace(budget, support=None)) if far else (rival, sample, budget)
+
+
+def is_finite(layer: AttentionLayer) -> bool:
+    """Whether weights and biases are numbers: not where the precision of storage, or a product, ends before them."""
+    fields = (layer.query, layer.query_bias, layer.key, layer.key_bias, layer.value, layer.output, layer.offset)
+    return all(bool(torch.isfinite(each).all()) for each in fields)
 
 
 def rival_layer(layer: AttentionLayer, centre: Float[Tensor, "d"]) -> AttentionLayer:
@@ -147,7 +160,15 @@ def _exact(matrix: Tensor) -> Matrix:
 
 
 def _rounded(matrix: Matrix) -> Tensor:
-    return torch.tensor([[float(entry) for entry in row] for row in matrix], dtype=torch.float64)
+    return torch.tensor([[_nearest(entry) for entry in row] for row in matrix], dtype=torch.float64)
+
+
+def _nearest(entry: Fraction) -> float:
+    """As a float: infinite beyond the largest, as arithmetic with floats has it."""
+    try:
+        return float(entry)
+    except OverflowError:
+        return math.inf if entry > 0 else -math.inf
 
 
 def _scaled(matrix: Matrix, factor: Fraction) -> Matrix:

@@ -24,6 +24,19 @@ def test_parts_of_some_tokens_by_hand():
     assert split.base.masses[0].tolist() == pytest.approx([1 / 4, 1 / 4, 1 / 12, 1 / 12, 1 / 12, 1 / 4])
 
 
+@pytest.mark.parametrize("copies", [2, 3, 4, 5])
+def test_pieces_part_about_their_mean_and_no_two_stay_together(copies):
+    """Offsets (copies - 1) / 2, ..., -(copies - 1) / 2, in the whole budget."""
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1), samples=1)
+    split, budget = equal_parts(measure, copies), Wasserstein(0.1)
+    blocks = query_blocks(layer, measure, generator(2))
+    offsets = (copies - 1) / 2 - torch.arange(copies, dtype=torch.float64)
+    for start in antisymmetric_starts(split, budget, blocks):
+        gaps = start.unflatten(-2, (measure.length, copies))
+        assert torch.allclose(gaps, gaps[..., :1, :] * (offsets / offsets[0])[:, None])
+        assert float(budget.norm(start, split.base)) == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_largest_query_block_is_the_constant_of_zero_mean_motion(case):
     """At a tiny radius two parts sent to opposite sides gain |V C_i A|, which never exceeds the constant of copies."""

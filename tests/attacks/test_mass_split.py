@@ -47,6 +47,15 @@ def test_splitting_beats_moving_where_the_theory_says_so(a, points, masses, movi
     assert float(split.w2_gain) > 1.05 * float(moved.w2_gain)
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("copies", "radius", "gain"), [(3, 0.1, 2.280), (4, 1.0, 2.819), (4, 3.0, 2.713)])
+def test_many_pieces_do_not_stop_at_the_first_summit(copies, radius, gain, seed):
+    """Tokens (0, 1), A = -8: as much as the sixth highest of 200 random starts that all climb to the end, or more."""
+    split, budget = MassSplit(copies, 60, 4, masses=Masses.EQUAL), Wasserstein(radius)
+    found = split(scalar_layer(-8.0), one_sample(scalar_measure([0.0, 1.0])), budget, generator=generator(seed))
+    assert float(found.observation.gain) >= gain - 1e-3
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if case.masses != "copies"], ids=str)
 @pytest.mark.parametrize("radius", [1e-3, 0.5])
 def test_never_weaker_than_moving(case, radius):

@@ -7,9 +7,10 @@ from robust_attn.attention import jacobian as module
 from robust_attn.attention import streamed
 from robust_attn.attention.jacobian import LayerJacobian
 from robust_attn.attention.layer import AttentionLayer
+from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
 from tests.attention.laws import JacobianLaws
-from tests.cases import CASES, Case, generator, random_layer, random_measure, windowed
+from tests.cases import CASES, EVERY_CASE, Case, generator, random_layer, random_measure, windowed
 
 
 class TestLayerJacobian(JacobianLaws):
@@ -52,6 +53,22 @@ def test_blocks_do_not_change_the_value(case: Case, block: int):
     layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
     whole = LayerJacobian.at(layer, measure).value
     assert (LayerJacobian.at(layer, measure, block=block).value - whole).abs().max() <= 1e-14
+
+
+@pytest.mark.parametrize("case", EVERY_CASE, ids=str)
+@pytest.mark.parametrize("window", [False, True])
+def test_a_column_is_that_of_the_attention_matrices(case: Case, window: bool):
+    """Also with padding in front, where rows may see nobody; minus infinity exactly where a row does not see it."""
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1)).sample(1)
+    if case.masses == "padded":
+        measure = TokenMeasure(measure.points, torch.tensor([0.0, 0.0, 0.5, 0.5]).double(), measure.positions)
+    layer = windowed(layer, case, generator(2)) if window else layer
+    at = layer.linearize(measure)
+    seen = visible(layer.mask, measure.positions, measure.masses)
+    for token in range(measure.length):
+        logs = at.log_column(token)
+        assert (logs.exp() - at.attention()[..., token]).abs().max() <= 1e-14
+        assert torch.equal(logs != -torch.inf, seen[:, token].expand(logs.shape))
 
 
 def test_attention_rows_sum_to_one():

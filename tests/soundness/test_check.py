@@ -101,6 +101,19 @@ def test_values_that_overflow_are_unknown():
     assert "finite" in check(replace(SMALL, value_size=1e200, token_size=1e200)).unknown[0]
 
 
+LARGE = {"logit_size": 1e97, "stored": "bfloat16"}, {"value_size": 1e97, "stored": "bfloat16"}, {"logit_size": 1e158}
+
+
+@pytest.mark.parametrize("change", LARGE, ids=str)
+@pytest.mark.parametrize("name", ["certify", "observe", "local_lipschitz", "head_norms", "largest_singular_value"])
+def test_weights_that_their_precision_does_not_hold_are_unknown_for_a_reason_and_not_by_an_accident(name, change):
+    """Found by the campaign (seed 52000353): infinite weights have no exact value, and products may have no float."""
+    checked = check(replace(SMALL, function=name, judged="exact", attack="move", **change))
+    assert checked.unknown
+    assert not any("Error" in reason for reason in checked.unknown)
+    assert not checked.violations
+
+
 def test_what_fails_on_the_way_is_unknown_not_sound(monkeypatch):
     def failing(*_, **__):
         raise RuntimeError("no\nconvergence")

@@ -1,5 +1,6 @@
 """Rivals are the same maps, and strikes are what they say."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from robust_attn.soundness.case import Case
 from robust_attn.soundness.exact import exact_change
 from robust_attn.soundness.numbers import budget_of, measures_of, stored_layer
-from robust_attn.soundness.strike import centre_of, centred, exact_product, rival_layer, strike
+from robust_attn.soundness.strike import centre_of, centred, exact_product, rival_layer, seen_clearly, strike
 
 CASE = Case(6, tokens=3, width=2, groups=2, out=2, radius=0.1, bias_size=1.0, judged="exact", support="number")
 FAR = replace(CASE, points="shifted", distance=1e7, token_size=1e-3, radius=1e-4, logit_size=1e-2, support="none")
@@ -35,6 +36,23 @@ def test_a_product_is_rounded_once():
     left = torch.tensor([[1e8, 1.0, -1e8]], dtype=torch.float64)
     right = torch.tensor([[1e8], [1e-9], [1e8]], dtype=torch.float64)
     assert float(exact_product(left, right)) == 1e-9
+
+
+def test_a_product_that_no_float_holds_is_infinite():
+    large = torch.tensor([[1e200, -1e200]], dtype=torch.float64)
+    assert exact_product(large[:, :1], large).tolist() == [[math.inf, -math.inf]]
+
+
+@pytest.mark.parametrize("change", [{"logit_size": 1e97, "stored": "bfloat16"}, {"logit_size": 1e158}])
+def test_weights_or_products_beyond_floats_have_no_rival(change):
+    """Stored in bfloat16 the weights are infinite; in float64 their products are."""
+    case = replace(CASE, **change)
+    layer = stored_layer(case).to(torch.float64)
+    inputs = measures_of(case, layer)
+    budget = budget_of(case, inputs)
+    assert seen_clearly(case, layer, inputs.sample(0), budget)[0] is layer
+    if case.stored == "bfloat16":
+        assert not strike(case, layer, inputs.sample(0), budget, 0).usable
 
 
 def test_a_strike_beside_exact_arithmetic_is_the_change_that_it_says():
