@@ -527,7 +527,7 @@ MUTANTS = (
             "logit_error",
             "torch.minimum(pair, alone)) + data.logit_error[..., None, None]",
             "torch.minimum(pair, alone))",
-            COVERED,
+            "weights_of_logits_that_are_known_up_to_an_error_are_between_floor_and_ceiling",
         ),
     ),
     *_altered(

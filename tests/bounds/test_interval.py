@@ -1,12 +1,24 @@
+import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robust_attn.bounds.interval import heaviest_atom, log_others, softmax_interval, variance_weights
-from tests.cases import generator
+from robust_attn.bounds.interval import (
+    ball_of,
+    heaviest_atom,
+    inflated,
+    log_others,
+    softmax_interval,
+    variance_weights,
+)
+from robust_attn.bounds.rows import row_blocks
+from robust_attn.budget import Frobenius
+from robust_attn.spectral.norms import head_norms
+from tests.cases import Case, generator, random_layer, random_measure
 
 
 @given(seed=st.integers(0, 99), size=st.floats(0.01, 30))
@@ -92,3 +104,16 @@ def test_variance_weights_of_an_interval_by_hand():
     floor, ceiling = (torch.tensor([[top] + [other] * 10]).double() for top, other in ((0.85, 0.005), (0.95, 0.015)))
     found = variance_weights(floor, ceiling, torch.ones_like(floor))[0].tolist()
     assert found == pytest.approx([0.1785] + [0.014775 + 0.015 * (0.145 + 2.375)] * 10)
+
+
+def test_weights_of_logits_that_are_known_up_to_an_error_are_between_floor_and_ceiling():
+    """At radius zero, an error of 0.3 with either sign in every logit; no more than the corners allow."""
+    layer, measure = random_layer(Case(), generator(0)), random_measure(Case(), generator(1), samples=1)
+    (data,) = row_blocks(layer, measure)
+    data = replace(data, logit_error=torch.full_like(data.logit_error, 0.3))
+    at = inflated(head_norms(layer), ball_of(measure, Frobenius(0.0)), data)
+    for signs in itertools.product((-0.3, 0.3), repeat=measure.length):
+        weights = (data.log_p + torch.tensor(signs).double()).softmax(-1)
+        assert (weights <= at.ceiling * (1 + 1e-9)).all()
+        assert (weights >= at.floor * (1 - 1e-9)).all()
+    assert float(at.ceiling.max()) < float(data.log_p.exp().max()) * math.exp(0.6)
