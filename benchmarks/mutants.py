@@ -236,7 +236,12 @@ MUTANTS = (
         ("own", "rows.own * ball.inverse.sqrt()", "rows.own * ball.inverse.sqrt() / 2", "column_norms_by_hand"),
         ("form", "(pairs + form / (2 *", "(pairs + form / (4 *", "the_simplex_by_hand"),
         ("tangent", "balance / 2, 0.0)", "balance / 4, 0.0)", "the_simplex_by_hand"),
-        ("mixed", "form = 2 * rows.cross_rows", "form = rows.cross_rows", "a_mixed_part_by_hand"),
+        (
+            "mixed",
+            "form = 2 * rows.cross_rows",
+            "form = rows.cross_rows",
+            "three_rows_that_mix_with_all_others_by_hand",
+        ),
         (
             "weights",
             "pairs = ball.weights.sqrt()[..., None] * rows",

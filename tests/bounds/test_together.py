@@ -60,6 +60,17 @@ def test_a_mixed_part_by_hand():
     assert 0.5 <= value(rows(NOTHING, cross=(1.0, 0.0), matrix=matrix)) <= 0.5**0.5 + 1e-12
 
 
+def test_three_rows_that_mix_with_all_others_by_hand():
+    """|d_i| (sum of the others' |d_j|^2)^{1/2} in every row: equal shares give (3 * 1/3 * 2/3)^{1/2} = 0.816.
+
+    C = 1, M = 1 beside the diagonal: at most sqrt(1) = 1.
+    """
+    others = (torch.ones(1, 3, 3) - torch.eye(3)).double()
+    found = QuadraticRows(0 * others, torch.zeros(1, 3).double(), torch.ones(1, 3).double(), others / 2)
+    ball = ball_of(one_sample(scalar_measure([0.0, 1.0, 2.0])), Frobenius(1.0))
+    assert (2 / 3) ** 0.5 <= float(largest_value(ball, found)) <= 1 + 1e-12
+
+
 @given(seed=st.integers(0, 10**6), length=st.integers(1, 5))
 def test_no_displacement_exceeds_the_rows_put_together(seed, length):
     """One mixed term in each row, with its coefficient and kernel."""
