@@ -83,9 +83,8 @@ def ball_norms(
             own = norms if bend is None else bend.norms(norms)
             if centre is None or bend is not None:  # the same for every ball, but for norms that depend on it
                 centre = _centre(own, keys, layer.even_slopes, rows)
-            found.append(
-                _first_keys(_terms(own, keys, layer.even_slopes, rows, bend=bend, centre=centre), measure.length)
-            )
+            terms = _terms(own, keys, layer.even_slopes, rows, bend=bend, centre=centre)
+            found.append(_every_copy(_first_keys(terms, measure.length), rows.rows))
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
 
 
@@ -106,7 +105,7 @@ def third_norms(
     for rows in _rows(layer, measure, None, UNIT, known):
         for ball, found in zip(balls, blocks, strict=True):
             keys = ball if layer.sinks is None else ball.with_sink
-            found.append(_first_keys(third_rows(norms, keys, rows), measure.length))
+            found.append(_every_copy(_first_keys(third_rows(norms, keys, rows), measure.length), rows.rows))
     return tuple(
         largest_value(ball, _concatenated(found)) * (ball.eps * ball.eps) * MARGIN
         for ball, found in zip(balls, blocks, strict=True)
@@ -129,7 +128,10 @@ def centre_norms(
     keys = ball if layer.sinks is None else ball.with_sink
     blocks = _rows(layer, measure, None, unit, known)
     found = _concatenated(
-        [_first_keys(_centre(norms, keys, layer.even_slopes, rows), measure.length) for rows in blocks]
+        [
+            _every_copy(_first_keys(_centre(norms, keys, layer.even_slopes, rows), measure.length), rows.rows)
+            for rows in blocks
+        ]
     )
     return torch.minimum(column_slope(ball, found), block_slope(ball, found)) * MARGIN
 
@@ -137,8 +139,9 @@ def centre_norms(
 def _rows(
     layer: AttentionLayer, measure: TokenMeasure, bent: Bent | None, unit: float, known: KnownRows | None
 ) -> Iterable[RowBlock]:
-    found = None if known is None or bent is not None or unit != UNIT else known.of(measure)
-    return row_blocks(layer, measure, bent=bent, unit=unit) if found is None else found
+    """Of copies of a token the rows of the first alone: `_every_copy` makes those of the others."""
+    found = None if known is None or bent is not None or unit != UNIT else known.of(measure, first=True)
+    return row_blocks(layer, measure, bent=bent, unit=unit, first=True) if found is None else found
 
 
 def _sample_by_sample(
@@ -172,6 +175,34 @@ def _first_keys(terms: Fields, length: int) -> Fields:
         for found in (getattr(terms, field.name),)
     }
     return replace(terms, **cut)
+
+
+def _every_copy(terms: Fields, rows: slice) -> Fields:
+    """What is known of the rows of first copies, for all of them: every step-th of `rows`.
+
+    A copy's row is that of the first, but that the copies of its own token come in another order: itself first.
+    """
+    copies = rows.step or 1
+    if copies == 1:
+        return terms
+    numbers = {field.name: getattr(terms, field.name) for field in fields(terms)}
+    expanded: dict[str, Any] = {
+        name: _copied_rows(found, rows, copies) if isinstance(found, Tensor) else _every_copy(found, rows)
+        for name, found in numbers.items()
+    }
+    return replace(terms, **expanded)
+
+
+def _copied_rows(field: Tensor, rows: slice, copies: int) -> Tensor:
+    """Rows [samples, rows] or matrices [samples, rows, n]."""
+    repeated = field.repeat_interleave(copies, dim=1)
+    if field.dim() == 2:
+        return repeated
+    row = torch.arange(rows.start, rows.stop, device=field.device)[:, None]
+    column = torch.arange(field.shape[-1], device=field.device)
+    own = row // copies == column // copies
+    taken = torch.where(own, column - column % copies + (column - row) % copies, column)
+    return repeated.gather(2, taken.expand_as(repeated))
 
 
 def _assemble(ball: Ball, terms: _Terms) -> BallNorms:

@@ -64,18 +64,23 @@ class RowBlock:
 
 
 def row_blocks(
-    layer: AttentionLayer, measure: TokenMeasure, *, bent: Bent | None = None, unit: float = UNIT
+    layer: AttentionLayer,
+    measure: TokenMeasure,
+    *,
+    bent: Bent | None = None,
+    unit: float = UNIT,
+    first: bool = False,
 ) -> Iterator[RowBlock]:
     """Blocks of rows, small enough that (rows, atoms, head width) differences fit into PAIR_ELEMENTS numbers.
 
     A normalised layer has to come with what bends it. Copies of a token attend alike and are attended to alike: what is
-    known of the token is written down as often as there are copies.
+    known of the token is written down as often as there are copies, or with `first` for the first of them alone.
     """
     if bent is None:
         tokens, copies = measure.merged()
         error = rounding_at(layer, measure, unit=unit)
         for block in _token_rows(layer, tokens, error, None):
-            yield block if copies == 1 else _copied(block, copies, layer.sinks is not None)
+            yield block if copies == 1 else _copied(block, copies, layer.sinks is not None, first=first)
     else:
         yield from _token_rows(layer, measure, rounding_at(layer, measure, unit=unit), bent)
 
@@ -100,12 +105,14 @@ class KnownRows:
         error = rounding_at(layer, measure).or_larger(rounding_at(layer, tokens))
         return cls(tokens, tuple(_token_rows(layer, tokens, error, None)), layer.sinks is not None)
 
-    def of(self, measure: TokenMeasure) -> tuple[RowBlock, ...] | None:
-        """The blocks of the tokens, or of copies of them; None where these are others."""
+    def of(self, measure: TokenMeasure, *, first: bool = False) -> tuple[RowBlock, ...] | None:
+        """The blocks of the tokens, or of copies of them (`first`: as in `row_blocks`); None where these are others."""
         copies, rest = divmod(measure.length, self.tokens.length)
         if rest or not _same(measure, self.tokens.split(copies)):
             return None
-        return self.blocks if copies == 1 else tuple(_copied(block, copies, self.sink) for block in self.blocks)
+        if copies == 1:
+            return self.blocks
+        return tuple(_copied(block, copies, self.sink, first=first) for block in self.blocks)
 
 
 def _same(first: TokenMeasure, second: TokenMeasure) -> bool:
@@ -124,8 +131,16 @@ def sample_block(block: RowBlock, index: int) -> RowBlock:
     return replace(block, **cut)
 
 
-def _copied(block: RowBlock, copies: int, sink: bool) -> RowBlock:
-    """A block of rows of tokens as that of their copies: each draws its part of what the token draws."""
+def _copied(block: RowBlock, copies: int, sink: bool, *, first: bool) -> RowBlock:
+    """A block of rows of tokens as that of their copies: each draws its part of what the token draws.
+
+    With `first` the rows of the first copies alone, so every so many-th row: those of the others differ by the order of
+    the copies.
+    """
+    rows = slice(copies * block.rows.start, copies * block.rows.stop, copies if first else None)
+
+    def alike(field: Tensor, axis: int) -> Tensor:
+        return field if first else field.repeat_interleave(copies, dim=axis)
 
     def keys(field: Tensor, axis: int = -1) -> Tensor:
         atoms = field.shape[axis] - int(sink)
@@ -133,25 +148,25 @@ def _copied(block: RowBlock, copies: int, sink: bool) -> RowBlock:
         return torch.cat((field.narrow(axis, 0, atoms).repeat_interleave(copies, dim=axis), last), dim=axis)
 
     def both(field: Tensor) -> Tensor:
-        return keys(field.repeat_interleave(copies, dim=-2))
+        return keys(alike(field, -2))
 
     part = torch.full_like(block.log_p[..., :1, :], math.log(copies))
     if sink:
         part[..., -1] = 0.0
     gram = block.key_gram
     if gram is not None:
-        gram = gram.repeat_interleave(copies, dim=-4)
+        gram = alike(gram, -4)
         gram = gram if gram.shape[-3] == 1 else keys(gram, -3)
     return RowBlock(
-        rows=slice(copies * block.rows.start, copies * block.rows.stop),
+        rows=rows,
         log_p=both(block.log_p - part),
         logit_error=block.logit_error,
         seen=both(block.seen),
         value_distance=both(block.value_distance),
-        value_deviation=block.value_deviation.repeat_interleave(copies, dim=-1),
+        value_deviation=alike(block.value_deviation, -1),
         slope_distance=both(block.slope_distance),
-        slope_deviation=block.slope_deviation.repeat_interleave(copies, dim=-1),
-        query_block=block.query_block.repeat_interleave(copies, dim=-1),
+        slope_deviation=alike(block.slope_deviation, -1),
+        query_block=alike(block.query_block, -1),
         key_slope=both(block.key_slope),
         key_gram=gram,
         key_error=block.key_error,

@@ -13,13 +13,14 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds import rows
-from robust_attn.bounds.ball import ball_norms
+from robust_attn.bounds.ball import ball_norms, third_norms
 from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import covariance_norm_upper, head_norms
 from tests.cases import (
     CASES,
     MORE_CASES,
+    Case,
     generator,
     one_sample,
     random_layer,
@@ -283,3 +284,22 @@ def test_heads_that_write_to_one_place_by_hand():
     (found,) = ball_norms(layer, norms, measure, (Frobenius(0.0),))
     assert float(found.centre) == pytest.approx(2.0, rel=1e-3)
     assert float(torch.linalg.matrix_norm(layer.linearize(measure).dense(), 2)) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize(
+    "case", [Case(), Case(mask=Mask.CAUSAL, rotary=True, groups=1), Case(sinks=True, groups=1)], ids=str
+)
+def test_rows_of_first_copies_stand_for_all(case, copies, monkeypatch):
+    """The same numbers as from all atoms one by one: copies differ by their order alone."""
+    layer = random_layer(case, generator(0))
+    measure = random_measure(case, generator(1), length=3).split(copies)
+    budgets, norms = (Wasserstein(0.1), Frobenius(0.2)), head_norms(layer)
+    found = ball_norms(layer, norms, measure, budgets), third_norms(layer, norms, measure, budgets)
+    monkeypatch.setattr(TokenMeasure, "merged", lambda self: (self, 1))
+    each = ball_norms(layer, norms, measure, budgets), third_norms(layer, norms, measure, budgets)
+    for one, other in zip(found[0], each[0], strict=True):
+        for name in ("centre", "centre_blocks", "closed_form", "curvature", "hull_rows"):
+            assert torch.allclose(getattr(one, name), getattr(other, name), rtol=1e-7, atol=0)
+    for one, other in zip(found[1], each[1], strict=True):
+        assert torch.allclose(one, other, rtol=1e-7, atol=0)
