@@ -163,12 +163,14 @@ def output_change(layer: AttentionLayer, base: TokenMeasure, budget: Budget) -> 
 
 
 def rough_change(difference: Difference, base: TokenMeasure, budget: Budget) -> Objective:
-    """The same to six digits, in single precision: for displacements of `base`, the measure of the difference as that
-    has it, or that repeated."""
+    """The same to six digits, in single precision: for displacements of `base`, the measure of the difference or that
+    repeated, in the precision of the displacements."""
+    single = TokenMeasure(base.points.float(), base.masses.float(), base.positions)
 
     def objective(displacement: Tensor) -> tuple[Tensor, Tensor]:
         there = difference.moved(displacement)
-        return budget.norm(there.value, base), there.vjp(budget.norm_gradient(there.value, base))
+        value, cotangent = budget.norm(there.value, single), budget.norm_gradient(there.value, single)
+        return value.to(displacement.dtype), there.vjp(cotangent).to(displacement.dtype)
 
     return objective
 

@@ -102,7 +102,7 @@ class OutputChange(Target):
             starts = seen.best(1)
         else:
             starts = torch.cat((starts, divided_starts(layer, measure, budget, generator, change)))
-        yield Starts(self.measure, budget, starts.to(self.measure.points.dtype))
+        yield Starts(self.measure, budget, starts.to(self.measure.points.dtype), linear=seen.linear)
 
     def for_splitting(self, way: MassSplitSettings, budget: Budget, *, alone: bool) -> tuple[Target, Budget]:
         """Slivers in float64. Alone they stay in the support, by default a sample's largest token norm, as do moves."""
@@ -146,13 +146,16 @@ class OutputChange(Target):
         elif arrived and len(others):
             others = strongest(split.base, budget, others, 1, change) if seen.linear else others
             for some in others.split(FINALISTS):
-                yield Starts(split.base, budget, some, summit=together)
+                yield Starts(split.base, budget, some, summit=together, linear=seen.linear)
         else:
             starts = strongest(split.base, budget, starts, 2, change) if seen.linear else starts
-            yield Starts(split.base, budget, starts)
+            yield Starts(split.base, budget, starts, linear=seen.linear)
 
     def ascents(self, starts: Starts, *, steps: int) -> Iterator[Ascent]:
-        """One of all starts: large layers are searched in single precision, and what that finds is measured."""
+        """One of all starts: large layers are searched in single precision, and what that finds is measured.
+
+        Where the way up is long, places and the memory of the climb stay in double precision: slow ascents need that.
+        """
         base, budget, fields, summit = starts.base, starts.budget, starts.fields, starts.summit
         rough = self.rough(base)
         if rough is None:
@@ -163,8 +166,9 @@ class OutputChange(Target):
         def roughly(many: TokenMeasure) -> Objective:
             return self.counted(rough_change(rough, many, budget))
 
-        single = None if summit is None else summit.float()
-        found = ascend_all(roughly, rough.base, budget, fields.float(), steps=steps, summit=single)
+        here, dtype = (rough.base, torch.float32) if starts.linear else (base, fields.dtype)
+        last = None if summit is None else summit.to(dtype)
+        found = ascend_all(roughly, here, budget, fields.to(dtype), steps=steps, summit=last)
         fields = fields if summit is None else torch.cat((summit[None], fields))
         many, change = repeated(base, len(fields) + 1), exact_change(self.layer, base)
         places = budget.project(torch.cat((found.displacement.to(fields)[None], fields)), many)

@@ -56,7 +56,8 @@ class Starts:
     """Displacements of `base` in a budget from which to ascend; `fixed` ones are to be proposed as they are.
 
     `free` says which atoms may move, None for all. `summit` is one more displacement, from which an ascent has arrived.
-    `history` are the values on the way to a fixed one, where somebody followed it.
+    `history` are the values on the way to a fixed one, where somebody followed it. Where they are `linear` all of them
+    change the output as the derivative does, so that the way up is short.
     """
 
     base: TokenMeasure
@@ -66,6 +67,7 @@ class Starts:
     fixed: bool = False
     summit: Float[Tensor, "*batch n d"] | None = None
     history: tuple[Float[Tensor, "*batch"], ...] = ()
+    linear: bool = False
 
 
 @final
