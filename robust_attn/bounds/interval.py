@@ -222,22 +222,15 @@ def inflated(norms: HeadNorms, ball: Ball, data: RowBlock, bend: Bend | None = N
     `bend` is what norms of queries and keys add; `norms` are then those of the same ball.
     """
     p = torch.where(data.seen, data.log_p.exp(), torch.zeros_like(data.log_p))
-    lower, ceiling, ratio = softmax_interval(data.log_p, _logit_shift(norms, ball, data, bend), data.seen)
-    centred = centred_shift(norms, ball, data, p)
-    ceiling, ratio = _by_jensen(ceiling, ratio, data, _log_rise(centred, data, p, bend))
-    inverse = ball.inverse[..., None, None, :]
+    centred, inverse = centred_shift(norms, ball, data, p), ball.inverse[..., None, None, :]
+    lower, ceiling, ratio = _attention(norms, ball, data, bend, _log_rise(centred, data, p, bend))
     variance = variance_weights(lower, ceiling, inverse)
     heaviest = (ceiling * inverse).amax(-1)
     mean_motion = torch.minimum(ball.eps * heaviest.sqrt(), ball.reach.amax(-1)[..., None, None])
     drift = torch.maximum(ceiling - p, p - lower).clamp_min(0.0)
     value_motion, slope_motion = norms.value[:, None] * mean_motion, norms.interaction[:, None] * mean_motion
-    value_spread, slope_spread = (
-        _under_other_weights(deviation, distance, p, ceiling, ratio)
-        for deviation, distance in (
-            (data.value_deviation, data.value_distance),
-            (data.slope_deviation, data.slope_distance),
-        )
-    )
+    value_spread = _under_other_weights(data.value_deviation, data.value_distance, p, ceiling, ratio)
+    slope_spread = _under_other_weights(data.slope_deviation, data.slope_distance, p, ceiling, ratio)
     reach, own_reach = ball.reach[..., None, None, :], _rows_of(ball.reach, data.rows)[..., None]
     value_norm, interaction = norms.value[:, None, None], norms.interaction[:, None, None]
     turned = torch.zeros_like(slope_motion) if bend is None else bend.slope
@@ -280,12 +273,15 @@ def _log_rise(centred: CentredShift, data: RowBlock, p: Tensor, bend: Bend | Non
     return rise if bend is None else rise + bend.logit_shift + (p * bend.logit_shift).sum(-1, keepdim=True)
 
 
-def _by_jensen(ceiling: Tensor, ratio: Tensor, data: RowBlock, rise: Tensor) -> tuple[Tensor, Tensor]:
-    """Upper values of P' and of max_j P'_ij / P_ij, where those from `rise` are smaller."""
+def _attention(
+    norms: HeadNorms, ball: Ball, data: RowBlock, bend: Bend | None, rise: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Lower and upper values of P' and of max_j P'_ij / P_ij: from corners, or from `rise` where that is less."""
+    lower, ceiling, ratio = softmax_interval(data.log_p, _logit_shift(norms, ball, data, bend), data.seen)
     rise = widened(torch.where(torch.isnan(rise), torch.inf, rise), data.log_p)
     raised = torch.where(data.seen, (data.log_p + rise).exp() * MARGIN, 0.0)
     highest = torch.where(data.seen, rise, 0.0).amax(-1).exp() * MARGIN
-    return torch.minimum(ceiling, raised), torch.minimum(ratio, highest.clamp_min(1.0))
+    return lower, torch.minimum(ceiling, raised), torch.minimum(ratio, highest.clamp_min(1.0))
 
 
 def _logit_deviation(

@@ -31,8 +31,8 @@ ROUNDED = "rounding is not small here"
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """A batch, its budget and local constants, and which bounds are asked for beside those of the second order."""
+class Orders:
+    """Which bounds are asked for beyond the second order, and what of: a batch, its budget, its local constants."""
 
     layer: AttentionLayer
     norms: HeadNorms
@@ -57,7 +57,9 @@ def smallest(bounds: Sequence[Bound]) -> float:
     return min((bound.output_change for bound in bounds if bound.certifies), default=math.nan)
 
 
-def higher_orders(asked: Asked, found: Sequence[tuple[Bound, ...]], *, doubtful: bool) -> tuple[tuple[Bound, ...], ...]:
+def higher_orders(
+    asked: Orders, found: Sequence[tuple[Bound, ...]], *, doubtful: bool
+) -> tuple[tuple[Bound, ...], ...]:
     """The bounds of every sample, with those that are asked for. Nothing is computed where rounding is not small."""
     if asked.second is not None:
         found = _with_third(asked, asked.second, found, doubtful=doubtful)
@@ -69,7 +71,7 @@ def higher_orders(asked: Asked, found: Sequence[tuple[Bound, ...]], *, doubtful:
 
 
 def _with_third(
-    asked: Asked, second: SecondConstants, found: Sequence[tuple[Bound, ...]], *, doubtful: bool
+    asked: Orders, second: SecondConstants, found: Sequence[tuple[Bound, ...]], *, doubtful: bool
 ) -> list[tuple[Bound, ...]]:
     refusal = second.refusal() or (ROUNDED if doubtful else None)
     worth = [refusal is None and asked.worth_it(index, others) for index, others in enumerate(found)]
@@ -82,7 +84,7 @@ def _with_third(
     ]
 
 
-def _third_remainders(asked: Asked) -> list[float]:
+def _third_remainders(asked: Orders) -> list[float]:
     """Of every sample the integral of (1 - t)^2 / 2 times the third derivative along a path to the edge."""
     budgets = along_path(asked.budget)
     found: list[Float[Tensor, "samples"]] = [
@@ -94,7 +96,7 @@ def _third_remainders(asked: Asked) -> list[float]:
     return [path_mean([float(each[index]) for each in found], 3) for index in range(len(found[0]))]
 
 
-def _third(asked: Asked, second: SecondConstants, sample: int, others: Sequence[Bound], remainder: float) -> Bound:
+def _third(asked: Orders, second: SecondConstants, sample: int, others: Sequence[Bound], remainder: float) -> Bound:
     """The first order, half of the second at the tokens, and the remainder (docs/proofs/local.md#third-order)."""
     if not asked.first_order(sample) + remainder < smallest(others):
         return not_applicable(THIRD_ORDER, "the bound on the third derivative is too large to help", Scope.BALL)
@@ -107,7 +109,7 @@ def _third(asked: Asked, second: SecondConstants, sample: int, others: Sequence[
     return from_output_change(THIRD_ORDER, change, asked.budget.radius, Scope.BALL, failure_probability=chance)
 
 
-def _fourth(asked: Asked, following: Following, sample: int, others: Sequence[Bound], doubtful: bool) -> Bound:
+def _fourth(asked: Orders, following: Following, sample: int, others: Sequence[Bound], doubtful: bool) -> Bound:
     if doubtful:
         return not_applicable(followed.NAME, ROUNDED, Scope.BALL)
     if not asked.worth_it(sample, others):

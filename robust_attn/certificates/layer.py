@@ -23,7 +23,7 @@ from robust_attn.bounds.rows import KnownRows
 from robust_attn.bounds.setting import BallSetting
 from robust_attn.budget import Budget, PerToken, expect_budget
 from robust_attn.certificates.followed import Following
-from robust_attn.certificates.higher_orders import Asked, higher_orders
+from robust_attn.certificates.higher_orders import Orders, higher_orders
 from robust_attn.certificates.path import along_path, path_mean
 from robust_attn.certificates.second_constant import Pairs, SecondConstants
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
@@ -182,7 +182,7 @@ def certify_batch(
     if unclear:
         exact = all_bounds(layer, head_norms(layer, unit=0.0), measure, budget, lipschitz, unit=0.0)
     if lipschitz is not None:
-        asked = Asked(layer, norms, measure, budget, lipschitz, second, following, known)
+        asked = Orders(layer, norms, measure, budget, lipschitz, second, following, known)
         found = higher_orders(asked, found, doubtful=unclear)
     seed = None if lipschitz is None else lipschitz.seed
     each = certificates_of(found, exact, within_range(layer, measure, budget.radius))
