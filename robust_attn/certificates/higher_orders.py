@@ -17,7 +17,7 @@ from robust_attn.bounds.rows import KnownRows
 from robust_attn.budget import Budget
 from robust_attn.certificates import followed
 from robust_attn.certificates.followed import Following
-from robust_attn.certificates.path import PATH, along_path, path_mean
+from robust_attn.certificates.path import FINE_PATH, along_path, path_mean
 from robust_attn.certificates.second_constant import SecondConstants
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.norms import HeadNorms
@@ -86,14 +86,14 @@ def _with_third(
 
 def _third_remainders(asked: Orders) -> list[float]:
     """Of every sample the integral of (1 - t)^2 / 2 times the third derivative along a path to the edge."""
-    budgets = along_path(asked.budget)
+    budgets = along_path(asked.budget, FINE_PATH)
     found: list[Float[Tensor, "samples"]] = [
         each / part**3
         for each, part in zip(
-            third_norms(asked.layer, asked.norms, asked.measure, budgets, known=asked.known), PATH, strict=True
+            third_norms(asked.layer, asked.norms, asked.measure, budgets, known=asked.known), FINE_PATH, strict=True
         )
     ]
-    return [path_mean([float(each[index]) for each in found], 3) for index in range(len(found[0]))]
+    return [path_mean([float(each[index]) for each in found], 3, FINE_PATH) for index in range(len(found[0]))]
 
 
 def _third(asked: Orders, second: SecondConstants, sample: int, others: Sequence[Bound], remainder: float) -> Bound:

@@ -26,16 +26,22 @@ STREAM = 3
 """Which of the generators of a seed draws the pairs: another one than those of other bounds."""
 CHUNK_ELEMENTS, CHUNK_WEIGHTS = 2**17, 2**20
 """Entries of displacements, and attention weights, that are worked on at a time: what stays in the cache."""
-MOST_ENTRIES = 1e7
-"""Entries of all displacements of one list. Beyond it some ten seconds would go by for each sample."""
+MOST_ENTRIES, MOST_ASKED = 1e7, 1e9
+"""Entries of all displacements of one list, by default (some seconds for each sample) and where a number was asked for
+(eight gigabytes of results)."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """How many pairs are drawn, and how likely upper values from them may fail, all samples of a batch together."""
+    """How many pairs are drawn, and how likely upper values from them may fail, all samples of a batch together.
+
+    `most_entries` is how many entries the displacements of one list may have: more are not worth their time, unless
+    somebody asked for them.
+    """
 
     count: int = 256
     failure_probability: float = 1e-9
+    most_entries: float = MOST_ENTRIES
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +64,7 @@ class SecondConstants:
         """Why nothing is known, or None."""
         if self.layer.normed:
             return "queries or keys are normalised"
-        if self.pairs.count * self.measure.points[0].numel() > MOST_ENTRIES:
+        if self.pairs.count * self.measure.points[0].numel() > self.pairs.most_entries:
             return f"{self.measure.length} atoms are too many for {self.pairs.count} pairs (certificate.pairs)"
         return None
 

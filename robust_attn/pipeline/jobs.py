@@ -12,7 +12,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget
 from robust_attn.certificates.followed import Following
-from robust_attn.certificates.second_constant import Pairs, SecondConstants
+from robust_attn.certificates.second_constant import MOST_ASKED, MOST_ENTRIES, Pairs, SecondConstants
 from robust_attn.data.rows import Origin
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
@@ -43,7 +43,7 @@ class CertificateOptions:
         if self.deterministic or not count:
             return None
         measure = measure.to(torch.float64)
-        pairs = Pairs(count, self.failure_probability)
+        pairs = Pairs(count, self.failure_probability, MOST_ENTRIES if self.pairs is None else MOST_ASKED)
         return SecondConstants(layer.to(torch.float64), measure, budget.weights(measure), pairs, self.seed)
 
 

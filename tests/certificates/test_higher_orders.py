@@ -58,7 +58,7 @@ def test_it_is_made_of_three_orders(monkeypatch):
     layer, measure, eps = random_layer(Case(), g, scale=0.9), random_measure(Case(), g, samples=1), 0.3
     estimate = local_lipschitz(layer, measure, seed=1)
     constants = SecondConstants(layer, measure, measure.masses, Pairs(64), 1)
-    third = [6e-3 * part**3 * torch.ones(1).double() for part in higher_orders.PATH]
+    third = [6e-3 * part**3 * torch.ones(1).double() for part in higher_orders.FINE_PATH]
     monkeypatch.setattr(higher_orders, "third_norms", lambda *_, **__: third)
     (found,) = certify_batch(layer, measure, Wasserstein(eps), lipschitz=estimate, second=constants)
     expected = eps * float(estimate.upper) + eps**2 * constants.upper(0) / 2 + 1e-3

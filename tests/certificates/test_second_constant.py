@@ -114,3 +114,4 @@ def test_what_it_says_nothing_about():
     assert "normalised" in SecondConstants(normed, measure, measure.masses, FEW, 0).refusal()
     many = SecondConstants(random_layer(Case(), g), measure, measure.masses, Pairs(10**6), 0)
     assert "certificate.pairs" in many.refusal()
+    assert replace(many, pairs=Pairs(10**6, most_entries=1e9)).refusal() is None
