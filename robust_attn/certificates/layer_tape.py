@@ -37,7 +37,7 @@ def layer_tape(layer: AttentionLayer, measure: TokenMeasure, weights: Tensor) ->
         )
         seen = torch.nn.functional.pad(seen, (0, 1), value=True)
     softmax = Softmax(seen)
-    centred = tape.add(CentreLogits(softmax.value(tape.value(logits))), logits)
+    centred = tape.add(CentreLogits(softmax.at_most(tape.value(logits))), logits)
     mixed = tape.add(Join(), tape.add(Mix(), tape.add(softmax, centred), values))
     output = tape.add(Project(layer.output.permute(1, 0, 2).flatten(1)), mixed)
     tape.add(Stretch(root.expand(measure.length, layer.out_width)), output)

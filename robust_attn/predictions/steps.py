@@ -109,7 +109,7 @@ class Attention:
             key = tape.add(Rotate(*self.rotation), key)
         softmax = Softmax(None if self.visible is None else self.visible[asking])
         logits = tape.add(Logits(self.scale), query, key)
-        centred = tape.add(CentreLogits(softmax.value(tape.value(logits))), logits)
+        centred = tape.add(CentreLogits(softmax.at_most(tape.value(logits))), logits)
         mixed = tape.add(Mix(), tape.add(softmax, centred), value)
         return self.output.project(tape, tape.add(Join(), mixed))
 

@@ -11,7 +11,16 @@ from robust_attn.certificates.followed import FirstOrder, Following, beyond_firs
 from robust_attn.certificates.layer import certify, certify_batch
 from robust_attn.certificates.layer_tape import layer_tape
 from robust_attn.spectral.lipschitz import local_lipschitz
-from tests.cases import EVERY_CASE, Case, generator, random_layer, random_measure, scalar_layer, scalar_measure
+from tests.cases import (
+    EVERY_CASE,
+    Case,
+    generator,
+    one_sample,
+    random_layer,
+    random_measure,
+    scalar_layer,
+    scalar_measure,
+)
 from tests.selection import at_first
 
 FEW = Following(samples=64)
@@ -119,3 +128,17 @@ def test_where_logits_have_no_slope_the_third_order_is_known():
     eps = 1e-3
     beyond = beyond_first_order(tape, eps, FEW, np.random.default_rng(0))
     assert eps**3 <= beyond <= 15 * eps**3
+
+
+def test_a_weight_that_is_rounded_to_zero_may_still_rise():
+    """Logits 0 and -900 in one row: the second token's weight has no float, and a move of 2 makes it the first.
+
+    The campaign of 18 November 2026 found two such layers (seeds 61006880 and 61010992), where the bound was 1.3 and 20
+    times too small: what had no weight was taken for hidden.
+    """
+    layer, measure = scalar_layer(900.0), scalar_measure([1.0, 0.0])
+    budget = Frobenius(2.0)
+    bound, _ = fourth(layer, one_sample(measure), budget)
+    reached = Move()(layer, one_sample(measure), budget, generator=generator(0)).observation.output_change
+    assert float(reached) > 1
+    assert not bound.applies or bound.output_change >= float(reached)

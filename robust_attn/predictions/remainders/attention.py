@@ -13,6 +13,9 @@ from robust_attn.predictions.look import Look, Part, Sizes
 from robust_attn.predictions.remainders.ellipsoids import together
 from robust_attn.predictions.tape import Operation
 
+SMALLEST_WEIGHT = 1e-300
+"""What stands for a weight that is smaller, or that is rounded to zero: its logit may still rise by hundreds."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -31,10 +34,24 @@ class Softmax(Operation):
         weights = self.value(*at).to(along[0])
         return weights * _centred(weights, along[0])
 
+    def at_most(self, *at: Tensor) -> Tensor:
+        """Upper values of the weights: what is visible has one, however small a weight is rounded to zero."""
+        weights = self.value(*at)
+        floored = weights.clamp_min(SMALLEST_WEIGHT)
+        return floored if self.visible is None else torch.where(self.visible, floored, 0.0)
+
     def interval(self, low: Sequence[Tensor], high: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """One logit up and the others down, and the other way round."""
-        middle, half = self.value((low[0] + high[0]) / 2), (high[0] - low[0]) / 2
-        return interval_weights(middle, -half), interval_weights(middle, half)
+        middle, half = (low[0] + high[0]) / 2, (high[0] - low[0]) / 2
+        upper = interval_weights(self.at_most(middle), half)
+        return self._floor(middle, half), upper
+
+    def _floor(self, logits: Tensor, half: Tensor) -> Tensor:
+        """Lower values of the weights: one logit down, and all others up from upper values of their weights."""
+        own, others = self.value(logits) * torch.exp(-half), self.at_most(logits) * torch.exp(half)
+        rest = (others.sum(-1, keepdim=True) - others).clamp(min=0)
+        rest = torch.maximum(rest, others.sum(-1, keepdim=True) * 2.0**-50)
+        return torch.where(own > 0, own / (own + rest), 0.0)
 
     def second(self, at: Sequence[Tensor], along: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
         """P (u v - E[u v]), u and v centred."""
@@ -79,7 +96,7 @@ class Softmax(Operation):
 
         Entry by entry and, for means without y_j, by rows.
         """
-        weights, y, spread = self.value(*at), look.ranges(0).y, look.rows().y[..., None]
+        weights, y, spread = self.at_most(*at), look.ranges(0).y, look.rows().y[..., None]
         fourth, sixth = _moment(weights, y, 4), _moment(weights, y, 6)
         entries = (y.square() + 3 * spread.square()) / 6 + (y**3 + 6 * y * spread.square() + 4 * fourth * spread) / 24
         rows = weights * (fourth / 6 + (6 * spread**3 + sixth) / 24)
@@ -89,7 +106,7 @@ class Softmax(Operation):
 
     def remainder(self, at: Sequence[Tensor], look: Look) -> Tensor:
         """Bounds by f_ij |x_ij|, and by f_ij times the root of the mean square of row i under P or U."""
-        weights = self.value(*at)
+        weights = self.at_most(*at)
         sizes, spread = look.ranges(0), Sizes(*(each[..., None] for each in look.rows()))
 
         def by_entries(f: Tensor, part: Part) -> Tensor:

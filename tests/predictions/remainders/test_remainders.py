@@ -1,5 +1,7 @@
 """Half axes of remainders against exact remainders, at random and under ascent."""
 
+import math
+
 import pytest
 import torch
 
@@ -229,3 +231,17 @@ def test_one_product_by_hand():
 def test_lifted_sizes_can_be_divided_by():
     assert lifted(torch.zeros(3)).tolist() == [1, 1, 1]
     assert float(lifted(torch.tensor([0.0, 2.0])).min()) > 0
+
+
+def test_what_is_visible_has_a_weight_however_small():
+    """Logits 0 and -900, and a third that is hidden: the second is rounded to zero, but may rise by hundreds."""
+    operation = Softmax(torch.tensor([[True, True, False]]))
+    logits = torch.tensor([[0.0, -900.0, 0.0]]).double()
+    assert operation.value(logits).tolist() == [[1.0, 0.0, 0.0]]
+    found = operation.at_most(logits)[0].tolist()
+    assert found[0] == 1.0
+    assert 0 < found[1] <= 1e-300
+    assert found[2] == 0.0
+    low, high = operation.interval((logits - 600,), (logits + 600,))
+    assert float(low[0, 0]) <= 1 / (1 + math.exp(300))
+    assert float(high[0, 1]) >= 1 - 1e-12
