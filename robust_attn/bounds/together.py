@@ -10,8 +10,8 @@ from torch import Tensor
 
 from robust_attn.bounds.interval import Ball
 
-BALANCES = (0.25, 0.4, 0.6, 0.8, 1.0)
-"""Where the root of a quadratic form is replaced by a tangent of it, as parts of its largest value."""
+SHRINKS, GOLDEN = 24, (5**0.5 - 1) / 2
+"""How often the interval in which the best tangent of a root is sought is made smaller by the golden ratio."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +45,16 @@ def on_simplex(linear: Float[Tensor, "*batch n"], form: Float[Tensor, "*batch n 
     (a^T M a)^{1/2} <= t/2 + a^T M a / (2 t), and a quadratic form on the simplex is at most its largest entry.
     """
     pairs, top = (linear[..., :, None] + linear[..., None, :]) / 2, form.amax((-2, -1)).sqrt()
-    balances = [part * torch.where(top > 0, top, torch.ones_like(top)) for part in BALANCES]
-    found = [
-        torch.where(top > 0, balance / 2, 0.0) + (pairs + form / (2 * balance[..., None, None])).amax((-2, -1))
-        for balance in balances
-    ]
-    return torch.stack(found).amin(0)
+
+    def at(balance: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+        positive = torch.where(balance > 0, balance, torch.ones_like(balance))
+        return torch.where(top > 0, balance / 2, 0.0) + (pairs + form / (2 * positive[..., None, None])).amax((-2, -1))
+
+    low, high = 1e-3 * top, top  # convex in t, and growing beyond the root of the largest entry
+    best = at(top)
+    for _ in range(SHRINKS):
+        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        first, second = at(left), at(right)
+        best, lower = torch.minimum(best, torch.minimum(first, second)), first < second
+        low, high = torch.where(lower, low, left), torch.where(lower, right, high)
+    return best

@@ -8,7 +8,7 @@ from robust_attn.attention.mask import Mask
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import ScaledJacobian
 from robust_attn.attention.rounding import Rounding, logit_error, rounding_at, within_range
-from robust_attn.bounds import rows, split_rows
+from robust_attn.bounds import curvature, interval, rows, split_rows
 from robust_attn.bounds.ball import ball_norms
 from robust_attn.bounds.curvature import key_form
 from robust_attn.bounds.interval import ball_of, inflated
@@ -187,9 +187,22 @@ def told(layer: AttentionLayer, other: AttentionLayer, measure: TokenMeasure) ->
     return Rounding(**parts_off(parts_at(layer, measure), parts_at(other, measure)))
 
 
+@pytest.mark.parametrize("way", range(4))
 @pytest.mark.parametrize("size", [1.0, 5.0])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_bounds_allow_for_rounding_covers_weights_that_differ_by_as_much(case: Case, size: float, monkeypatch):
+def test_what_bounds_allow_for_rounding_covers_weights_that_differ_by_as_much(
+    case: Case, size: float, way: int, monkeypatch
+):
+    """In each of the ways to bound a row, and with the first atom favoured: which way and which atom are taken may
+    differ between the two layers, and any of them holds."""
+
+    def first_atom(ceiling):
+        return torch.arange(ceiling.shape[-1]).eq(0).expand(ceiling.shape)
+
+    for module in (interval, curvature):
+        monkeypatch.setattr(module, "heaviest_atom", first_atom)
+        monkeypatch.setattr(module, "smallest_rows", lambda ways, _: ways[min(way, len(ways) - 1)])
+    monkeypatch.setattr(curvature, "_either", lambda *ways: ways[min(way, len(ways) - 1)])
     layer, measure = sharpened(random_layer(case, generator(2)), size), random_measure(case, generator(3))
     other = beside(layer, generator(4))
     apart = told(layer, other, measure)
