@@ -131,6 +131,11 @@ class TokenMeasure:
         """Sample `index` of a batched measure."""
         return TokenMeasure(self.points[index], self.masses[index], self.positions[index])
 
+    def without_padding(self) -> TokenMeasure:
+        """The atoms of one sample that have mass."""
+        kept = self.present
+        return TokenMeasure(self.points[kept], self.masses[kept], self.positions[kept])
+
     def on(self, device: torch.device) -> TokenMeasure:
         """The same measure on another device."""
         return TokenMeasure(self.points.to(device), self.masses.to(device), self.positions.to(device))

@@ -74,7 +74,7 @@ def fourth_order(
     sample: int = 0,
 ) -> Bound:
     """The derivative's upper value times the radius, and what lies `beyond_first_order`; one measure, in float64."""
-    tokens, radius = _present(measure), budget.hilbert_radius(measure)
+    tokens, radius = measure.without_padding(), budget.hilbert_radius(measure)
     tape = layer_tape(layer, tokens, budget.weights(tokens))
     if not following.fits(tape):
         return not_applicable(NAME, f"{tokens.length} atoms are too many for {following.samples} samples", Scope.BALL)
@@ -84,12 +84,6 @@ def fourth_order(
     probability = first.failure_probability + following.failure_probability
     change = radius * first.upper + beyond
     return from_output_change(NAME, change, budget.radius, Scope.BALL, failure_probability=probability)
-
-
-def _present(measure: TokenMeasure) -> TokenMeasure:
-    """Without padding, which neither moves nor counts."""
-    kept = measure.present
-    return TokenMeasure(measure.points[kept], measure.masses[kept], measure.positions[kept])
 
 
 def beyond_first_order(tape: Tape, radius: float, following: Following, generator: np.random.Generator) -> float | None:

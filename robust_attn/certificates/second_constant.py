@@ -95,10 +95,8 @@ def second_upper(
 
     Padding does not move and does not count.
     """
-    kept = measure.present
-    tokens = TokenMeasure(measure.points[kept], measure.masses[kept], measure.positions[kept])
-    root = weights[kept].double().sqrt()[:, None]
-    derivative = SecondDerivative.at(layer, tokens)
+    root = weights[measure.present].double().sqrt()[:, None]
+    derivative = SecondDerivative.at(layer, measure.without_padding())
     found = [derivative.along(*pair) for pair in _drawn(derivative, pairs.count, 1 / root, generator)]
     values = torch.cat([(each.value * root).flatten(1) for each in found])
     error = torch.cat([each.error for each in found]).norm() * root.max()
