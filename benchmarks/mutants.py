@@ -54,6 +54,7 @@ FALLING = "a_row_that_loses_what_it_looks_at_stays_in_the_hull_by_hand"
 TENTH = "a_token_that_draws_a_tenth_and_one_that_draws_the_rest_by_hand"
 FAR_AWAY = "far_away_the_other_rows_stay_in_the_hull_by_hand"
 CONTEXT_BY_HAND = "bounds/test_context.py::test_by_hand_where_queries_do_not_matter"
+ONE_ATTAINS = "no_pair_exceeds_it_and_one_attains_it"
 
 MUTANTS = (
     *_altered(
@@ -387,10 +388,41 @@ MUTANTS = (
         ("margin", "(factor * (1 + margin))", "(factor * (1 - margin))", "exact_when_the_whole_space_is_searched"),
     ),
     *_altered(
-        "spectral/norms.py",
-        "spectral/test_norms.py",
+        "spectral/matrix_norms.py",
+        "spectral/test_matrix_norms.py",
         ("svd_margin", "SVD_MARGIN = 1e-11", "SVD_MARGIN = -1e-11", SPECTRAL),
         ("gram_iteration", "safe.log() / 2**step", "safe.log() / 3**step", SPECTRAL),
+        (
+            "product",
+            "return found + product_error(left, right, unit=unit)",
+            "return found",
+            FALSE + "values_that_cancel_in_the_output_projection_are_not_taken_for_none",
+        ),
+    ),
+    *_altered(
+        "spectral/between.py",
+        "spectral/test_between.py",
+        ("conjugate", "waves.conj()[:, None, :] * waves", "waves[:, None, :] * waves", ONE_ATTAINS),
+        (
+            "apart",
+            "+ apart * everywhere",
+            "",
+            f"{ONE_ATTAINS} tables_that_do_not_depend_on_the_distance_alone_are_covered",
+        ),
+        ("scale", "largest = abs(layer.scale) *", "largest = layer.scale *", ONE_ATTAINS),
+        ("seen", "pairs[~hidden], gaps[~hidden]", "pairs[hidden], gaps[hidden]", ONE_ATTAINS),
+        ("rounded", "(found + rounded)", "found", "rounding_is_allowed_for_unless_none_is_asked"),
+        ("largest", "norm_upper(left @", "0.9 * norm_upper(left @", "a_quarter_turn_by_hand"),
+        (
+            "chunks",
+            "found = torch.maximum(found,",
+            "found = torch.maximum(0 * found,",
+            "some_distances_at_a_time_find_the_same",
+        ),
+    ),
+    *_altered(
+        "spectral/norms.py",
+        "spectral/test_norms.py",
         (
             "bias",
             "self.interaction * radius + self.key_slope_at_zero + self.query",
@@ -398,12 +430,6 @@ MUTANTS = (
             "hand_computed_head_norms",
         ),
         ("stacked", "(key_factor @ query).flatten(0, 1)", "(key_factor @ query)[0]", HEADS),
-        (
-            "product",
-            "return found + product_error(left, right, unit=unit)",
-            "return found",
-            FALSE + "values_that_cancel_in_the_output_projection_are_not_taken_for_none",
-        ),
     ),
     *_altered(
         "certificates/followed.py",

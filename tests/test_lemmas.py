@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robust_attn.spectral.norms import covariance_norm_upper
+from robust_attn.spectral.matrix_norms import covariance_norm_upper
 
 
 @given(seed=st.integers(0, 10**6), classes=st.integers(1, 5), most=st.integers(1, 3), skew=st.floats(0, 6))

@@ -28,7 +28,8 @@ from robust_attn.bounds.bound import Bound, at_tokens, from_log_constant, not_ap
 from robust_attn.bounds.propagation import interval_upper, present_atoms
 from robust_attn.bounds.setting import BallSetting, joined_heads
 from robust_attn.budget import Budget
-from robust_attn.spectral.norms import HeadNorms, norm_upper
+from robust_attn.spectral.matrix_norms import norm_upper
+from robust_attn.spectral.norms import HeadNorms
 from robust_attn.types import Scope
 
 ANOTHER_MAP = "it is the constant of another map, L2 attention with W_K = W_Q, of the same sizes: for scale only"

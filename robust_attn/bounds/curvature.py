@@ -16,7 +16,8 @@ from torch import Tensor
 
 from robust_attn.bounds.interval import FAVOUR, MARGIN, Ball, Inflated, heaviest_atom, smallest_rows
 from robust_attn.bounds.rows import RowBlock
-from robust_attn.spectral.norms import HeadNorms, covariance_norm_upper
+from robust_attn.spectral.matrix_norms import covariance_norm_upper
+from robust_attn.spectral.norms import HeadNorms
 
 
 @dataclass(frozen=True, eq=False)

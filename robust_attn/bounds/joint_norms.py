@@ -10,7 +10,7 @@ from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.rounding import UNIT
-from robust_attn.spectral.norms import norm_upper, product_error, product_norm_upper
+from robust_attn.spectral.matrix_norms import norm_upper, product_error, product_norm_upper
 
 ASCENT_STEPS = 50
 

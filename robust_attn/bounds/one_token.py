@@ -26,7 +26,8 @@ from robust_attn.attention.streamed import seen_columns
 from robust_attn.bounds.interval import MARGIN
 from robust_attn.bounds.pieces import SEEN, certain
 from robust_attn.budget import Frobenius, Wasserstein
-from robust_attn.spectral.norms import HeadNorms, covariance_norm_upper, head_norms
+from robust_attn.spectral.matrix_norms import covariance_norm_upper
+from robust_attn.spectral.norms import HeadNorms, head_norms
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from robust_attn.bounds.pieces import Centred, Drawn, Pieces, certain, drawn
 from robust_attn.bounds.rows import RowBlock
-from robust_attn.spectral.norms import HeadNorms, covariance_norm_upper
+from robust_attn.spectral.matrix_norms import covariance_norm_upper
+from robust_attn.spectral.norms import HeadNorms
 
 HELD = (0.0, 1 / 128, 1 / 32, 1 / 16, 1 / 12, 1 / 8, 1 / 4, 1 / 2)
 """Which shares of the heads of all rows, those with the steepest logits, are held by their hull. One is the best."""

@@ -24,7 +24,7 @@ from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import UNIT, Rounding, rounding_at
 from robust_attn.bounds.bent import Bent
-from robust_attn.spectral.norms import covariance_norm_upper, norm_upper
+from robust_attn.spectral.matrix_norms import covariance_norm_upper, norm_upper
 
 KNOWN_LOGITS = 1.0
 """Logits that err by more leave attention weights unknown: then equal weights stand for them, and every weight is

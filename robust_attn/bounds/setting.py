@@ -13,7 +13,8 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import Visibility, visible
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.budget import Budget, PerToken
-from robust_attn.spectral.norms import HeadNorms, product_error
+from robust_attn.spectral.matrix_norms import product_error
+from robust_attn.spectral.norms import HeadNorms
 
 MARGIN = 1 + 1e-12
 """For the rounding of a few operations in float64."""

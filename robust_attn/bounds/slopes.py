@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from robust_attn.bounds.interval import Ball, Inflated
-from robust_attn.spectral.norms import HeadNorms, norm_upper
+from robust_attn.spectral.matrix_norms import norm_upper
+from robust_attn.spectral.norms import HeadNorms
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,8 @@ from torch import Tensor
 from robust_attn.bounds.interval import MARGIN
 from robust_attn.bounds.joint_norms import JointNorms
 from robust_attn.bounds.split_rows import AtomSpread, Near, SplitRows, near
-from robust_attn.spectral.norms import HeadNorms, covariance_norm_upper, norm_upper
+from robust_attn.spectral.matrix_norms import covariance_norm_upper, norm_upper
+from robust_attn.spectral.norms import HeadNorms
 
 FORM_ELEMENTS = 2**20
 """Numbers in one block of heads x heads matrices: 8 MB in float64."""

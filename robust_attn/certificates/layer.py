@@ -28,7 +28,8 @@ from robust_attn.certificates.path import along_path, path_mean
 from robust_attn.certificates.second_constant import Pairs, SecondConstants
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz
-from robust_attn.spectral.norms import HeadNorms, head_norms, product_error
+from robust_attn.spectral.matrix_norms import product_error
+from robust_attn.spectral.norms import HeadNorms, head_norms
 from robust_attn.types import Covers, Scope, Verdict, as_html
 
 HULL = "local.hull"
@@ -176,11 +177,12 @@ def certify_batch(
     copies of, are not computed again.
     """
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
-    norms = head_norms(layer) if norms is None else norms
+    norms = head_norms(layer, positions=measure.positions) if norms is None else norms
     found, exact = all_bounds(layer, norms, measure, budget, lipschitz, unit=UNIT, known=known), None
     unclear = doubtful(layer, norms, measure)
     if unclear:
-        exact = all_bounds(layer, head_norms(layer, unit=0.0), measure, budget, lipschitz, unit=0.0)
+        without = head_norms(layer, positions=measure.positions, unit=0.0)
+        exact = all_bounds(layer, without, measure, budget, lipschitz, unit=0.0)
     if lipschitz is not None:
         asked = Orders(layer, norms, measure, budget, lipschitz, second, following, known)
         found = higher_orders(asked, found, doubtful=unclear)

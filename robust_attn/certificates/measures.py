@@ -104,9 +104,10 @@ def certify_context(
             layer, norms, batch, budget, lipschitz, context=context, every_bound=every_bound, unit=unit, known=known
         )
 
-    norms = head_norms(layer) if norms is None else norms
-    found = bounds(norms, UNIT)
-    exact = bounds(head_norms(layer, unit=0.0), 0.0) if doubtful(layer, norms, batch) else None
+    norms = head_norms(layer, positions=batch.positions) if norms is None else norms
+    found, exact = bounds(norms, UNIT), None
+    if doubtful(layer, norms, batch):
+        exact = bounds(head_norms(layer, positions=batch.positions, unit=0.0), 0.0)
     in_range = within_range(layer, batch, budget.radius, torch.where(supports.isinf(), 0.0, supports))
     seed = None if lipschitz is None else lipschitz.seed
     lightest = torch.where(batch.present, least_masses(batch, context), torch.inf).amin(-1).tolist()
@@ -173,7 +174,7 @@ def _any_measure(
 ) -> tuple[Certificate, ...]:
     """Certificates of every sample against any measure in the support."""
     layer, batch = layer.to(torch.float64), batch.to(torch.float64)
-    norms = head_norms(layer) if norms is None else norms
+    norms = head_norms(layer, positions=batch.positions) if norms is None else norms
     supports = budget.support_radius(batch)
 
     def bounds(norms: HeadNorms, unit: float) -> AllBounds:
@@ -185,7 +186,8 @@ def _any_measure(
             for index, support in enumerate(supports.tolist())
         )
 
-    found = bounds(norms, UNIT)
-    exact = bounds(head_norms(layer, unit=0.0), 0.0) if doubtful(layer, norms, batch) else None
+    found, exact = bounds(norms, UNIT), None
+    if doubtful(layer, norms, batch):
+        exact = bounds(head_norms(layer, positions=batch.positions, unit=0.0), 0.0)
     known = within_range(layer, batch, budget.radius, supports)
     return tuple(replace(each, covers=Covers.MEASURES, lightest=0.0) for each in certificates_of(found, exact, known))

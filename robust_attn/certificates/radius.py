@@ -132,7 +132,7 @@ def certified_radii(
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise UserError(f"tolerance must be a finite number above zero, got {tolerance}.")
     layer = layer.to(torch.float64)
-    norms = head_norms(layer) if norms is None else norms
+    norms = head_norms(layer, positions=measure.positions) if norms is None else norms
     found = []
     for index in range(measure.points.shape[0]):
         alone, estimate = _alone(measure, index), _estimate_of(lipschitz, index)

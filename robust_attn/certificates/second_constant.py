@@ -20,7 +20,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.second_derivative import SecondDerivative
 from robust_attn.predictions.sketch import chain_factor
-from robust_attn.spectral.norms import norm_upper
+from robust_attn.spectral.matrix_norms import norm_upper
 
 STREAM = 3
 """Which of the generators of a seed draws the pairs: another one than those of other bounds."""

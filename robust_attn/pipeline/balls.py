@@ -103,7 +103,8 @@ def ball_bounds(layer: AttentionLayer, measure: TokenMeasure, radius: float) -> 
     With equal masses that is also the constant in the Frobenius norm.
     """
     layer = layer.to(torch.float64)
-    ball = BallSetting.of(layer, head_norms(layer), measure.to(torch.float64), Wasserstein(1.0), radius=radius)
+    norms = head_norms(layer, positions=measure.positions)
+    ball = BallSetting.of(layer, norms, measure.to(torch.float64), Wasserstein(1.0), radius=radius)
     return (
         paper.discrete_upper(ball),
         paper.mean_field_upper(ball),

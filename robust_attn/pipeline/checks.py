@@ -98,7 +98,8 @@ def attack_records(
         result = attack(part.layer, part.inputs, budget, generator=generator, on_step=on_step)
         estimate = _constant(*_certified(part, attack, result), result.budget, options)
         layer = part.layer.to(torch.float64)
-        ready = Ready(head_norms(layer), KnownRows.at(layer, result.observation.base))
+        norms = head_norms(layer, positions=part.inputs.positions)
+        ready = Ready(norms, KnownRows.at(layer, result.observation.base))
         in_context = _in_context(part, attack, result, estimate, ready)
         certificates = _certificates(part, result, estimate, options, in_context=in_context, ready=ready)
         hygiene = _hygiene(part, result, seed=seed) if not attack.own_radius else [Hygiene()] * part.samples
@@ -126,7 +127,7 @@ def certify_records(
     for part in job.with_heads() if heads else [job]:
         estimate = _constant(part, False, budget, options)
         layer, inputs = part.layer.to(torch.float64), part.inputs.to(torch.float64)
-        norms = head_norms(layer)
+        norms = head_norms(layer, positions=inputs.positions)
         second = options.second_constants(layer, inputs, budget)
         certificates = certify_batch(
             layer, inputs, budget, lipschitz=estimate, norms=norms, second=second, following=options.following
@@ -149,7 +150,8 @@ def tightness_records(
 ) -> Iterator[TightnessRecord]:
     """Certificates of every sample at every radius, from one local constant."""
     estimate = layer_estimate(job, kind(1.0).weights(job.inputs), options, split=False)
-    norms, second = head_norms(job.layer.to(torch.float64)), options.second_constants(job.layer, job.inputs, kind(1.0))
+    norms = head_norms(job.layer.to(torch.float64), positions=job.inputs.positions)
+    second = options.second_constants(job.layer, job.inputs, kind(1.0))
     for radius in radii:
         budget = kind(radius)
         certificates = certify_batch(
@@ -177,7 +179,7 @@ def context_records(
     """The attack in every context, beside what is promised against all splits there; constants are computed once."""
     estimates: dict[bool, LipschitzEstimate | None] = {}
     inputs, layer = job.inputs.to(torch.float64), job.layer.to(torch.float64)
-    ready = Ready(head_norms(layer), KnownRows.at(layer, inputs))
+    ready = Ready(head_norms(layer, positions=inputs.positions), KnownRows.at(layer, inputs))
     for context in contexts:
         split = bool(can_split(inputs, context).any())
         if split not in estimates:

@@ -16,7 +16,7 @@ from torch import Tensor
 from robust_attn.attention.jacobian import LayerJacobian
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.rounding import UNIT, Sizes, rounding_at
-from robust_attn.spectral.norms import covariance_norm_upper
+from robust_attn.spectral.matrix_norms import covariance_norm_upper
 
 
 def derivative_error(jacobian: LayerJacobian, weights: Float[Tensor, "*batch n"], *, steps: int) -> Tensor:

@@ -1,133 +1,20 @@
-"""Guaranteed upper values of norms: docs/proofs/spectral.md#gram-iteration, docs/proofs/operator.md#sizes-on-a-ball."""
+"""Guaranteed upper values of the norms of a layer's heads: docs/proofs/operator.md#sizes-on-a-ball."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from robust_attn.attention.head_norm import HeadNorm
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.rounding import UNIT
-
-SVD_MARGIN = 1e-11
-"""Relative margin on an SVD in float64: LAPACK's backward error is a small multiple of dimension times 2e-16."""
-SQUARINGS = 6
-SCALED_EVERY = 3
-"""Squarings before a matrix of norm one is scaled again; the last ones end with it. 15^-8 is far from underflow."""
-CACHED_ELEMENTS = 2**16
-EIGENVALUES_FROM = 16
-"""Size from which LAPACK's eigenvalues of a matrix take less time than six squarings, or its singular values."""
-
-
-def norm_upper(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch"]:
-    """An upper value of the spectral norm, in float64: from LAPACK's singular values, with their error margin.
-
-    Of large matrices from the eigenvalues of M M^T, which take less time: M M^T errs by as many units of |M|_F^2 as
-    inner products have terms. Not a number where the matrix has an entry that is not finite: LAPACK would raise an
-    error for the whole batch.
-    """
-    matrix = matrix.double()
-    if min(matrix.shape[-2:]) >= EIGENVALUES_FROM:
-        return _root_of_gram(matrix if matrix.shape[-2] <= matrix.shape[-1] else matrix.mT)
-    matrix, finite = _finite(matrix)
-    norm = torch.linalg.svdvals(matrix)[..., 0] * (1 + SVD_MARGIN)
-    return torch.where(finite, norm, torch.nan)
-
-
-def _root_of_gram(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch"]:
-    """|M M^T|^{1/2} of wide matrices, scaled by their largest entry so that no square vanishes."""
-    top = matrix.abs().amax((-2, -1))
-    scaled = matrix / torch.where(top > 0, top, torch.ones_like(top))[..., None, None]
-    error = UNIT * (matrix.shape[-1] + 2) * torch.linalg.vector_norm(scaled, dim=(-2, -1)) ** 2
-    return (_largest_eigenvalue(scaled @ scaled.mT) + error).sqrt() * (1 + SVD_MARGIN) * top
-
-
-def product_norm_upper(
-    left: Float[Tensor, "*batch a k"], right: Float[Tensor, "*batch k b"], *, unit: float = UNIT
-) -> Float[Tensor, "*batch"]:
-    """An upper value of |left right| for thin factors: both are reduced by QR to k x k first.
-
-    What the factors have in size and the product has not is lost to rounding: `product_error` is added.
-    """
-    left_factor = torch.linalg.qr(left.double(), mode="r").R
-    right_factor = torch.linalg.qr(right.double().transpose(-1, -2), mode="r").R
-    found = norm_upper(left_factor @ right_factor.transpose(-1, -2))
-    return found + product_error(left, right, unit=unit)
-
-
-def product_error(
-    left: Float[Tensor, "*batch a k"], right: Float[Tensor, "*batch k b"], *, unit: float = UNIT
-) -> Float[Tensor, "*batch"]:
-    """How far rounding may take left right from the exact product, as a matrix, with or without QR of the factors.
-
-    k units times the Frobenius norms for the product, and (a + b) k for the two factorisations.
-    """
-    rows, inner = left.shape[-2:]
-    count = (rows + right.shape[-1] + 2) * inner + 20
-    return unit * count * left.double().norm(dim=(-2, -1)) * right.double().norm(dim=(-2, -1))
-
-
-def covariance_norm_upper(covariance: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch"]:
-    """An upper value of the norm of positive semidefinite matrices, symmetric up to rounding.
-
-    Of large ones by LAPACK's eigenvalues, with their error margin; of small ones, of which there are many, by Gram
-    iteration.
-    """
-    return _largest_eigenvalue(covariance) if covariance.shape[-1] >= EIGENVALUES_FROM else _gram_iteration(covariance)
-
-
-def _largest_eigenvalue(covariance: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch"]:
-    """Not a number where the matrix has an entry that is not finite."""
-    covariance, finite = _finite(covariance.double())
-    values = torch.linalg.eigvalsh(covariance)
-    largest = torch.maximum(values[..., -1], -values[..., 0]) * (1 + SVD_MARGIN)
-    return torch.where(finite, largest, torch.nan)
-
-
-def _finite(matrix: Float[Tensor, "*batch rows columns"]) -> tuple[Tensor, Bool[Tensor, "*batch"]]:
-    """The matrices with zeros in place of those that have an entry that is not finite, and which have none.
-
-    A sum of entries is finite only if all of them are, so mostly nothing is copied.
-    """
-    finite = torch.isfinite(matrix.sum((-2, -1)))
-    if bool(finite.all()):
-        return matrix, finite
-    finite = torch.isfinite(matrix).flatten(-2).all(-1)
-    return torch.where(finite[..., None, None], matrix, 0.0), finite
-
-
-def _gram_iteration(covariance: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch"]:
-    """|C| <= |C^(2^s)|_F^(2^-s): sound at every step because the Frobenius norm dominates.
-
-    The excess is at most k^(2^-(s+1)), 2 % for k = 15. Scaling every SCALED_EVERY squarings keeps powers in range.
-    Some at a time, so that they stay in the processor's cache.
-    """
-    some = (
-        covariance.double()
-        .reshape(-1, *covariance.shape[-2:])
-        .split(max(1, CACHED_ELEMENTS // covariance.shape[-1] ** 2))
-    )
-    return torch.cat([_squared(each) for each in some]).reshape(covariance.shape[:-2])
-
-
-def _squared(covariance: Float[Tensor, "some k k"]) -> Float[Tensor, "some"]:
-    power = covariance
-    log_norm = torch.zeros(power.shape[:-2], dtype=torch.float64, device=power.device)
-    for step in range(SQUARINGS + 1):
-        if step % SCALED_EVERY == 0:
-            size = power.flatten(-2).norm(dim=-1)
-            safe = torch.where(size > 0, size, torch.ones_like(size))
-            log_norm = log_norm + safe.log() / 2**step
-            power = power / safe[..., None, None]
-        if step < SQUARINGS:
-            power = power @ power
-    zero = covariance.flatten(-2).abs().amax(-1) == 0
-    return torch.where(zero, torch.zeros_like(log_norm), log_norm.exp() * (1 + SVD_MARGIN))
+from robust_attn.spectral.between import interaction_between
+from robust_attn.spectral.matrix_norms import SVD_MARGIN, norm_upper, product_error, product_norm_upper
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +25,8 @@ class HeadNorms:
     `beside_value` bounds |sum_h V_h z_h| by (sum_h |z_h|^2)^{1/2}: the norm of all V_h side by side; `stacked_value`
     bounds (sum_h <w, V_h e>^2)^{1/2} for unit w, e: the smaller of that and of the norm of all V_h on top of one
     another.
-    `interaction` bounds |d^2 s_ij / dx_i dx_j|: |A_h|, or the product of norms where a rotation stands between, and
-    `stacked_interaction` (sum_h |A_h e|^2)^{1/2} for unit e.
+    `interaction` bounds |d^2 s_ij / dx_i dx_j|: |A_h|, or with a rotation between what `between.py` finds at the
+    positions, and `stacked_interaction` (sum_h |A_h e|^2)^{1/2} for unit e.
     On the ball of radius R the logits' slopes are bounded by `key_slope(R)` (in the attended token x_j) and, up to
     what is common to all j and softmax drops, by `query_slope(R)` (in the attending token x_i).
     """
@@ -268,10 +155,22 @@ def _normed_head_norms(layer: AttentionLayer, plain: HeadNorms) -> NormedHeadNor
     )
 
 
-def head_norms(layer: AttentionLayer, *, unit: float = UNIT) -> HeadNorms:
-    """The norms of every head of a layer, each with what rounding may have taken from it; nothing if `unit` is zero."""
+def head_norms(
+    layer: AttentionLayer, *, positions: Int[Tensor, "*batch n"] | None = None, unit: float = UNIT
+) -> HeadNorms:
+    """The norms of every head of a layer, each with what rounding may have taken from it; nothing if `unit` is zero.
+
+    Of a layer with rotations they hold for atoms at the `positions` given alone, and are smaller for it; without any
+    for atoms everywhere. Other layers do not ask.
+    """
     plain = _plain_head_norms(layer, unit)
-    return _normed_head_norms(layer, plain) if layer.normed else plain
+    if layer.normed:
+        return _normed_head_norms(layer, plain)
+    if layer.rotary is None or positions is None:
+        return plain
+    interaction = interaction_between(layer, positions, everywhere=plain.interaction, unit=unit)
+    stacked = min(plain.stacked_interaction, float(interaction.norm()) * (1 + SVD_MARGIN))
+    return replace(plain, interaction=interaction, stacked_interaction=stacked)
 
 
 def _plain_head_norms(layer: AttentionLayer, unit: float) -> HeadNorms:

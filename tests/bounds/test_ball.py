@@ -16,7 +16,8 @@ from robust_attn.bounds import rows
 from robust_attn.bounds.ball import ball_norms, third_norms
 from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
 from robust_attn.spectral.lipschitz import local_lipschitz
-from robust_attn.spectral.norms import covariance_norm_upper, head_norms
+from robust_attn.spectral.matrix_norms import covariance_norm_upper
+from robust_attn.spectral.norms import head_norms
 from tests.cases import (
     CASES,
     MORE_CASES,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robust_attn.bounds.joint_norms import joint_norms, joint_reach
-from robust_attn.spectral.norms import norm_upper
+from robust_attn.spectral.matrix_norms import norm_upper
 from tests.cases import MORE_CASES, generator, random_layer
 
 

@@ -17,7 +17,7 @@ from robust_attn.attention.rounding import UNIT, Rounding
 from robust_attn.bounds import one_token
 from robust_attn.bounds.one_token import OneToken, moved_weights
 from robust_attn.budget import Frobenius, Wasserstein
-from robust_attn.spectral.norms import norm_upper
+from robust_attn.spectral.matrix_norms import norm_upper
 from tests.cases import ADDED_CASES, MORE_CASES, NORM_CASES, Case, generator, random_layer, random_measure
 
 KNOWN = [*MORE_CASES, *(case for case in ADDED_CASES if not case.sinks)]

@@ -18,7 +18,8 @@ from robust_attn.bounds.ball import BallNorms, ball_norms
 from robust_attn.bounds.interval import softmax_interval, variance_weights
 from robust_attn.budget import BUDGETS, Budget, Frobenius, PerToken, Wasserstein
 from robust_attn.certificates.layer import certify
-from robust_attn.spectral.norms import covariance_norm_upper, head_norms, norm_upper, product_norm_upper
+from robust_attn.spectral.matrix_norms import covariance_norm_upper, norm_upper, product_norm_upper
+from robust_attn.spectral.norms import head_norms
 from tests.bounds.exact import (
     along,
     derivative,
