@@ -54,6 +54,10 @@ FALLING = "a_row_that_loses_what_it_looks_at_stays_in_the_hull_by_hand"
 TENTH = "a_token_that_draws_a_tenth_and_one_that_draws_the_rest_by_hand"
 FAR_AWAY = "far_away_the_other_rows_stay_in_the_hull_by_hand"
 CONTEXT_BY_HAND = "bounds/test_context.py::test_by_hand_where_queries_do_not_matter"
+BALL_OF_PART = "a_part_of_the_path_has_the_slopes_of_the_ball_that_it_is_in"
+THREE_ORDERS = "three_orders_where_nothing_else_is_known"
+PART_BY_HAND = "what_is_known_of_a_part_by_hand"
+KEPT_CURVATURE = "a_curvature_that_is_known_at_the_start_is_not_forgotten"
 ONE_ATTAINS = "no_pair_exceeds_it_and_one_attains_it"
 
 MUTANTS = (
@@ -286,14 +290,35 @@ MUTANTS = (
     *_altered(
         "certificates/higher_orders.py",
         "certificates/test_higher_orders.py",
-        ("half", "eps * eps * curved / 2", "eps * eps * curved / 4", "it_is_made_of_three_orders"),
-        ("cube", "each / part**3", "each / part**2", "it_is_made_of_three_orders"),
+        (
+            "second",
+            "asked.eps(sample) ** 2 * curved",
+            "asked.eps(sample) ** 2 * curved / 2",
+            "it_is_made_of_three_orders",
+        ),
+        ("cube", "float(third[sample]) / end**3", "float(third[sample]) / end**2", "it_is_made_of_three_orders"),
+        ("ball", "bisect_left(PATH, end)", "max(0, bisect_left(PATH, end) - 1)", BALL_OF_PART),
+        ("slope", "slope=eps * float", "slope=0.9 * eps * float", BALL_OF_PART),
+        ("curvature", "curvature=eps * eps * float", "curvature=eps * eps / 2 * float", BALL_OF_PART),
     ),
     *_altered(
         "certificates/path.py",
         "certificates/test_path.py",
         ("shares", "((1 - start) ** order - (1 - end) ** order)", "(end - start) ** order", "shares_by_hand"),
         ("factorial", "math.factorial(order)", "math.factorial(order + 1)", "a_constant_is_integrated_exactly"),
+        (
+            "rise",
+            "part.third * step**2 / 2, part.curvature * step)",
+            "part.third * step**2 / 4, part.curvature * step)",
+            THREE_ORDERS,
+        ),
+        ("sixth", "part.third * step**3 / 6", "part.third * step**3 / 8", THREE_ORDERS),
+        ("bend", "part.curvature * step**2 / 2)", "part.curvature * step**2 / 4)", PART_BY_HAND),
+        ("known_rise", "part.curvature * step)\n", "part.curvature * step / 2)\n", PART_BY_HAND),
+        ("known_slope", "part.slope * step)", "part.slope * step / 2)", PART_BY_HAND),
+        ("kept", "curvature = min(curvature + part.third * step,", "curvature = min(curvature,", KEPT_CURVATURE),
+        ("steeper", "slope = min(slope + steeper,", "slope = min(slope,", PART_BY_HAND),
+        ("unknown", "        return math.nan\n", "        pass\n", "what_is_not_a_number_stays_unknown"),
     ),
     *_altered(
         "attention/approximate.py",

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jaxtyping import Float
-from torch import Tensor
-
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.bounds.ball import third_norms
+from robust_attn.bounds.ball import BallNorms, third_norms
 from robust_attn.bounds.bound import Bound, from_output_change, not_applicable
 from robust_attn.bounds.rows import KnownRows
 from robust_attn.budget import Budget
 from robust_attn.certificates import followed
 from robust_attn.certificates.followed import Following
-from robust_attn.certificates.path import FINE_PATH, along_path, path_mean
+from robust_attn.certificates.path import FINE_PATH, PATH, Part, along_path, change_along
 from robust_attn.certificates.second_constant import SecondConstants
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.norms import HeadNorms
@@ -26,26 +24,36 @@ from robust_attn.types import Scope
 THIRD_ORDER = "local.third_order"
 WORTH = 1.05
 """A certificate within this factor of the derivative alone is not sought to be improved."""
+HOPE = 0.99
+"""The second derivative is sampled where the bound would be smaller than the others by this factor without it."""
 GOOD_ENOUGH = "the second order is nearly as good as any can be"
 ROUNDED = "rounding is not small here"
 
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """Which bounds are asked for beyond the second order, and what of: a batch, its budget, its local constants."""
+    """Which bounds are asked for beyond the second order, and what of: a batch, its budget, its local constants.
+
+    `path` are the norms on the balls of PATH.
+    """
 
     layer: AttentionLayer
     norms: HeadNorms
     measure: TokenMeasure
     budget: Budget
     lipschitz: LipschitzEstimate
+    path: Sequence[BallNorms]
     second: SecondConstants | None
     following: Following | None
     known: KnownRows | None
 
     def first_order(self, sample: int) -> float:
         """What the derivative at the tokens alone allows."""
-        return float(self.lipschitz.upper[sample]) * self.budget.hilbert_radius(self.measure.sample(sample))
+        return float(self.lipschitz.upper[sample]) * self.eps(sample)
+
+    def eps(self, sample: int) -> float:
+        """The length of a displacement at the edge of the budget."""
+        return self.budget.hilbert_radius(self.measure.sample(sample))
 
     def worth_it(self, sample: int, others: Sequence[Bound]) -> bool:
         """Whether the smallest of the other bounds is well above the first order."""
@@ -75,36 +83,47 @@ def _with_third(
 ) -> list[tuple[Bound, ...]]:
     refusal = second.refusal() or (ROUNDED if doubtful else None)
     worth = [refusal is None and asked.worth_it(index, others) for index, others in enumerate(found)]
-    beyond = _third_remainders(asked) if any(worth) else None
+    parts = _parts(asked) if any(worth) else None
     return [
-        (*others, _third(asked, second, index, others, beyond[index]))
-        if beyond is not None and worth[index]
+        (*others, _third(asked, second, index, others, parts[index]))
+        if parts is not None and worth[index]
         else (*others, not_applicable(THIRD_ORDER, refusal or GOOD_ENOUGH, Scope.BALL))
         for index, others in enumerate(found)
     ]
 
 
-def _third_remainders(asked: Orders) -> list[float]:
-    """Of every sample the integral of (1 - t)^2 / 2 times the third derivative along a path to the edge."""
+def _parts(asked: Orders) -> list[list[Part]]:
+    """Of every sample the parts of FINE_PATH, with slopes and curvatures of the ball of PATH that each is in."""
     budgets = along_path(asked.budget, FINE_PATH)
-    found: list[Float[Tensor, "samples"]] = [
-        each / part**3
-        for each, part in zip(
-            third_norms(asked.layer, asked.norms, asked.measure, budgets, known=asked.known), FINE_PATH, strict=True
-        )
-    ]
-    return [path_mean([float(each[index]) for each in found], 3, FINE_PATH) for index in range(len(found[0]))]
+    thirds = third_norms(asked.layer, asked.norms, asked.measure, budgets, known=asked.known)
+    balls = [asked.path[bisect_left(PATH, end)] for end in FINE_PATH]
+
+    def of(sample: int) -> list[Part]:
+        eps = asked.eps(sample)
+        return [
+            Part(
+                end,
+                slope=eps * float(ball.closed_form[sample]),
+                curvature=eps * eps * float(ball.curvature[sample]),
+                third=float(third[sample]) / end**3,
+            )
+            for end, ball, third in zip(FINE_PATH, balls, thirds, strict=True)
+        ]
+
+    return [of(sample) for sample in range(len(asked.measure.points))]
 
 
-def _third(asked: Orders, second: SecondConstants, sample: int, others: Sequence[Bound], remainder: float) -> Bound:
-    """The first order, half of the second at the tokens, and the remainder (docs/proofs/local.md#third-order)."""
-    if not asked.first_order(sample) + remainder < smallest(others):
+def _third(
+    asked: Orders, second: SecondConstants, sample: int, others: Sequence[Bound], parts: Sequence[Part]
+) -> Bound:
+    """Three orders along the path, each no more than what is known of it (docs/proofs/local.md#third-order)."""
+    slope = asked.first_order(sample)
+    if not change_along(parts, slope=slope, curvature=0.0) < HOPE * smallest(others):
         return not_applicable(THIRD_ORDER, "the bound on the third derivative is too large to help", Scope.BALL)
-    eps = asked.budget.hilbert_radius(asked.measure.sample(sample))
     curved = second.upper(sample)
     if not math.isfinite(curved):
         return not_applicable(THIRD_ORDER, "the second derivative is not a number here", Scope.BALL)
-    change = asked.first_order(sample) + eps * eps * curved / 2 + remainder
+    change = change_along(parts, slope=slope, curvature=asked.eps(sample) ** 2 * curved)
     chance = asked.lipschitz.failure_probability + second.pairs.failure_probability
     return from_output_change(THIRD_ORDER, change, asked.budget.radius, Scope.BALL, failure_probability=chance)
 

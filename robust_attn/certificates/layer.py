@@ -178,13 +178,15 @@ def certify_batch(
     """
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer, positions=measure.positions) if norms is None else norms
-    found, exact = all_bounds(layer, norms, measure, budget, lipschitz, unit=UNIT, known=known), None
+    path = path_norms(layer, norms, measure, budget, known=known)
+    found, exact = all_bounds(layer, norms, measure, budget, lipschitz, path=path, unit=UNIT), None
     unclear = doubtful(layer, norms, measure)
     if unclear:
         without = head_norms(layer, positions=measure.positions, unit=0.0)
-        exact = all_bounds(layer, without, measure, budget, lipschitz, unit=0.0)
+        along = path_norms(layer, without, measure, budget, unit=0.0)
+        exact = all_bounds(layer, without, measure, budget, lipschitz, path=along, unit=0.0)
     if lipschitz is not None:
-        asked = Orders(layer, norms, measure, budget, lipschitz, second, following, known)
+        asked = Orders(layer, norms, measure, budget, lipschitz, path, second, following, known)
         found = higher_orders(asked, found, doubtful=unclear)
     seed = None if lipschitz is None else lipschitz.seed
     each = certificates_of(found, exact, within_range(layer, measure, budget.radius))
@@ -231,6 +233,19 @@ def verdict(observed: float, rounding: float, certificate: Certificate, base: To
     return Verdict.VACUOUS if certificate.bound in HULLS else Verdict.HOLDS
 
 
+def path_norms(
+    layer: AttentionLayer,
+    norms: HeadNorms,
+    measure: TokenMeasure,
+    budget: Budget,
+    *,
+    unit: float = UNIT,
+    known: KnownRows | None = None,
+) -> tuple[BallNorms, ...]:
+    """What is known on the balls that a path to the edge of the budget leaves one after another."""
+    return ball_norms(layer, norms, measure, along_path(budget), unit=unit, known=known)
+
+
 def all_bounds(
     layer: AttentionLayer,
     norms: HeadNorms,
@@ -238,11 +253,10 @@ def all_bounds(
     budget: Budget,
     lipschitz: LipschitzEstimate | None,
     *,
+    path: Sequence[BallNorms],
     unit: float,
-    known: KnownRows | None = None,
 ) -> AllBounds:
-    """Every bound of every sample; with `unit` zero as if arithmetic were exact."""
-    path = ball_norms(layer, norms, measure, along_path(budget), unit=unit, known=known)
+    """Every bound of every sample; with `unit` zero as if arithmetic were exact. `path` as `path_norms` makes it."""
     return tuple(
         (
             *_global_bounds(layer, norms, measure.sample(index), budget),

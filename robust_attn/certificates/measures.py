@@ -26,6 +26,7 @@ from robust_attn.certificates.layer import (
     constant_upper,
     doubtful,
     of_all,
+    path_norms,
 )
 from robust_attn.spectral.lanczos import LipschitzEstimate
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
@@ -132,7 +133,10 @@ def _context_bounds(
     """Of every sample: those of whole tokens where none can be split, those of pieces, and those of any measure."""
     rows = None if known is None or unit != UNIT or bool((~batch.present).any()) else known.of(batch)
     whole, supports = ~can_split(batch, context), budget.support_radius(batch).tolist()
-    of_tokens = all_bounds(layer, norms, batch, budget, lipschitz, unit=unit) if bool(whole.any()) else None
+    of_tokens = None
+    if bool(whole.any()):
+        path = path_norms(layer, norms, batch, budget, unit=unit)
+        of_tokens = all_bounds(layer, norms, batch, budget, lipschitz, path=path, unit=unit)
     joint = joint_norms(layer, unit=unit) if every_bound else None
     found = []
     for index, constant in enumerate(_constants(layer, norms, batch, lipschitz, unit=unit, known=known)):

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from robust_attn.attacks.move import Move
+from robust_attn.bounds.ball import third_norms
 from robust_attn.budget import BUDGETS, Frobenius, Wasserstein
 from robust_attn.certificates import higher_orders
-from robust_attn.certificates.higher_orders import THIRD_ORDER
-from robust_attn.certificates.layer import certify, certify_batch
+from robust_attn.certificates.higher_orders import THIRD_ORDER, Orders
+from robust_attn.certificates.layer import certify, certify_batch, path_norms
 from robust_attn.certificates.second_constant import Pairs, SecondConstants
 from robust_attn.spectral.lipschitz import local_lipschitz
+from robust_attn.spectral.norms import head_norms
 from tests.cases import (
     EVERY_CASE,
     NORM_CASES,
@@ -63,6 +65,34 @@ def test_it_is_made_of_three_orders(monkeypatch):
     (found,) = certify_batch(layer, measure, Wasserstein(eps), lipschitz=estimate, second=constants)
     expected = eps * float(estimate.upper) + eps**2 * constants.upper(0) / 2 + 1e-3
     assert found.named(THIRD_ORDER).output_change == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_part_of_the_path_has_the_slopes_of_the_ball_that_it_is_in():
+    """Eighths in the balls of quarters: the first two in that of a quarter, the next two in that of a half."""
+    g = generator(4)
+    layer, measure, budget = random_layer(Case(), g), random_measure(Case(), g), Frobenius(0.4)
+    norms, estimate = head_norms(layer), local_lipschitz(layer, measure, weights=budget.weights(measure), seed=0)
+    path = path_norms(layer, norms, measure, budget)
+    found = higher_orders._parts(Orders(layer, norms, measure, budget, estimate, path, None, None, None))
+    for sample, parts in enumerate(found):
+        for index, part in enumerate(parts):
+            ball, (third,) = path[index // 2], third_norms(layer, norms, measure, [Frobenius(0.4 * part.end)])
+            assert part.slope == pytest.approx(0.4 * float(ball.closed_form[sample]))
+            assert part.curvature == pytest.approx(0.16 * float(ball.curvature[sample]))
+            assert part.third == pytest.approx(float(third[sample]) / part.end**3)
+
+
+@pytest.mark.parametrize("radius", [0.1, 0.4, 1.0])
+def test_no_bound_that_it_is_made_of_is_smaller(radius):
+    """Neither the second order nor the mean-value bound, whatever the radius: where it says nothing, they say it."""
+    g = generator(6)
+    layer, measure = random_layer(Case(), g, scale=0.8), random_measure(Case(), g, samples=1)
+    certificate = certify(layer, measure, Frobenius(radius), seed=3)
+    made_of = [certificate.named(name).output_change for name in ("local.second_order", "local.ball")]
+    if certificate.named(THIRD_ORDER).applies:
+        assert certificate.named(THIRD_ORDER).output_change <= min(made_of) * (1 + 1e-9)
+    reached = Move()(layer, measure, Frobenius(radius), generator=g).observation.output_change
+    assert float(reached.max()) <= certificate.output_change
 
 
 def test_it_is_not_asked_for_where_it_cannot_help():
