@@ -94,9 +94,8 @@ def _logit_shift(
     pair = ball.eps * (g**2 * inverse + b**2 * own_inverse).sqrt()
     pair = pair + interaction * (ball.eps * ball.eps) / 2 * (inverse * own_inverse).sqrt()
     alone = g * reach + b * own_reach + interaction * reach * own_reach
-    index = torch.arange(alone.shape[-1], device=alone.device)
-    same = index[data.rows, None] == index[None, :]
-    shift = torch.where(same, alone, torch.minimum(pair, alone)) + data.logit_error[..., None, None]
+    own = _own_keys(data.rows, alone)
+    shift = torch.where(own, alone, torch.minimum(pair, alone)) + data.logit_error[..., None, None]
     return shift if bend is None else shift + bend.logit_shift
 
 
@@ -114,8 +113,7 @@ def centred_shift(norms: HeadNorms, ball: Ball, data: RowBlock, p: Tensor) -> Ce
     That of x_l is (1{j=l} - P_il) g_il, and x_i has y_ij less its mean besides. Either one vector of norm eps follows
     them all, or every token goes as far as it can alone.
     """
-    length, units = p.shape[-1], UNIT * (p.shape[-1] + 10)
-    own = torch.arange(length, device=p.device)[data.rows, None] == torch.arange(length, device=p.device)
+    own, units = _own_keys(data.rows, p), UNIT * (p.shape[-1] + 10)
     own_reach, own_inverse = (_rows_of(field, data.rows)[..., None] for field in (ball.reach, ball.inverse))
     reach, inverse = (field[..., None, None, :] for field in (ball.reach, ball.inverse))
     drawn, lifted = p * data.key_slope, (1 - p + units).clamp_max(1.0) * data.key_slope
@@ -132,6 +130,12 @@ def centred_shift(norms: HeadNorms, ball: Ball, data: RowBlock, p: Tensor) -> Ce
     pair = torch.where(own, own_reach * reach, pair)
     second = norms.interaction[:, None, None] * (pair + own_reach * mean[..., None])
     return CentredShift(torch.minimum(together, alone) * MARGIN, second * MARGIN)
+
+
+def _own_keys(rows: slice, field: Float[Tensor, "*batch rows keys"]) -> Bool[Tensor, "rows keys"]:
+    """Whether a key is the row's own atom."""
+    index = torch.arange(field.shape[-1], device=field.device)
+    return index[rows, None] == index
 
 
 def _rows_of(field: Float[Tensor, "*batch n"], rows: slice) -> Float[Tensor, "*batch 1 rows"]:
@@ -292,9 +296,7 @@ def _logit_deviation(
     The keys but i's own cost (max_j r_j |g_ij|^2 / w_j)^{1/2} of their part of the budget, and d_i as key and as query
     the sum of both over sqrt(w_i).
     """
-    length = variance.shape[-1]
-    own = torch.arange(length, device=variance.device)[rows, None] == torch.arange(length, device=variance.device)
-    squares = variance * key_slope**2
+    own, squares = _own_keys(rows, variance), variance * key_slope**2
     keys = (torch.where(own, 0.0, squares) * ball.inverse[..., None, None, :]).amax(-1)
     itself = (torch.where(own, squares, 0.0).amax(-1).sqrt() + slope_deviation) ** 2
     return ball.eps * (keys + itself * _rows_of(ball.inverse, rows)).sqrt() * MARGIN
