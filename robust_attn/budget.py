@@ -164,7 +164,7 @@ class _Hilbert(Budget):
         """Radial scaling: the nearest point of a ball."""
         field = torch.where(measure.present[..., None], field, torch.zeros_like(field))
         size = self.norm(field, measure)[..., None, None]
-        return field * (self.radius / torch.where(size > self.radius, size, torch.full_like(size, self.radius or 1.0)))
+        return field * torch.where(size > self.radius, self.radius / size, 1.0)
 
     def hilbert_radius(self, measure: TokenMeasure) -> float:  # noqa: ARG002
         """The radius itself."""
@@ -230,9 +230,7 @@ class PerToken(Budget):
         """Every atom scaled back to radius by itself."""
         field = torch.where(measure.present[..., None], field, torch.zeros_like(field))
         sizes = self._sizes(field, measure)[..., None]
-        return field * (
-            self.radius / torch.where(sizes > self.radius, sizes, torch.full_like(sizes, self.radius or 1.0))
-        )
+        return field * torch.where(sizes > self.radius, self.radius / sizes, 1.0)
 
     def weights(self, measure: TokenMeasure) -> Float[Tensor, "*batch n"]:
         """One for every atom with mass: the largest row is below the Frobenius norm."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -112,11 +113,17 @@ def wasserstein_distance(
     flat = zip(first.reshape(-1, *first.shape[-2:]), second.reshape(-1, *second.shape[-2:]), strict=True)
     for (left, right), mass in zip(flat, masses.reshape(-1, masses.shape[-1]), strict=True):
         left, right, mass = left.cpu().double(), right.cpu().double(), mass.cpu().double()  # noqa: PLW2901
-        cost = torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist") ** 2
+        unit = _power_of_two(float(torch.maximum(left.abs().max(), right.abs().max())))
+        cost = torch.cdist(left / unit, right / unit, compute_mode="donot_use_mm_for_euclid_dist") ** 2
         weights = mass / mass.sum()
         squared = _transport_cost(cost, weights)
-        distances.append(max(min(squared, float((weights * cost.diagonal()).sum())), 0.0) ** 0.5)
+        distances.append(unit * max(min(squared, float((weights * cost.diagonal()).sum())), 0.0) ** 0.5)
     return torch.tensor(distances, dtype=masses.dtype, device=masses.device).reshape(masses.shape[:-1])
+
+
+def _power_of_two(size: float) -> float:
+    """One near `size`: dividing by it rounds nothing, and squares of what is left are numbers."""
+    return math.ldexp(1.0, max(math.frexp(size)[1], -1000) - 1)
 
 
 def _transport_cost(cost: Float[Tensor, "n n"], weights: Float[Tensor, "n"]) -> float:

@@ -123,3 +123,10 @@ def test_what_was_put_on_the_edge_in_single_precision_is_on_the_edge(kind):
         edge = budget.sample(measure, generator(seed))
         slope = budget.slope(budget.weights(measure)[..., None] * edge, edge, measure)
         assert float(slope.abs().max()) <= 1e-6 * float(edge.abs().max())
+
+
+@pytest.mark.parametrize("kind", sorted(BUDGETS))
+def test_a_radius_beyond_single_precision_limits_nothing_there(kind):
+    measure = random_measure(Case(), generator(0)).to(torch.float32)
+    field = torch.randn(measure.points.shape, generator=generator(1))
+    assert torch.equal(BUDGETS[kind](1e39).project(field, measure), field)

@@ -91,3 +91,14 @@ def test_logits_of_thousands_are_not_taken_for_violations():
     """the first soundness campaign, seed 327: logits near 3000 carry 1e-12 into the weights, beyond 64 units of f."""
     layer, measure = random_layer(CASES[0], generator(0), scale=30.0), random_measure(CASES[0], generator(1))
     assert (evaluation_error(layer, measure) >= 1e-12 * layer(measure).norm(dim=-1).amax(-1)).all()
+
+
+@pytest.mark.parametrize("masses", [[0.5, 0.5], [0.3, 0.7]])
+@pytest.mark.parametrize("power", [-560, -100, 0, 300, 700])
+def test_w2_of_points_whose_squares_are_no_numbers(masses, power):
+    """Points of any size that is a power of two: the distance is multiplied by it, to the last digit."""
+    masses = torch.tensor(masses).double()
+    first, second = (torch.randn(2, 3, generator=generator(seed), dtype=torch.float64) for seed in (0, 1))
+    plain = wasserstein_distance(first, second, masses)
+    assert float(wasserstein_distance(first * 2.0**power, second * 2.0**power, masses)) == float(plain) * 2.0**power
+    assert float(wasserstein_distance(0 * first, 0 * second, masses)) == 0.0

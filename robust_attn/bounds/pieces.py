@@ -48,7 +48,7 @@ class Pieces:
 
     def quadratic(self, field: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows"]:
         """What sum_j f_j E[|d|^2 | x_j] is at most: eps^2 max_j f_j / m_j."""
-        return self.eps**2 * certain(torch.where(self.inverse > 0, field * self.inverse, 0.0)).amax(-1)
+        return self.eps * self.eps * certain(torch.where(self.inverse > 0, field * self.inverse, 0.0)).amax(-1)
 
 
 def least_masses(measure: TokenMeasure, context: float) -> Float[Tensor, "*batch n"]:

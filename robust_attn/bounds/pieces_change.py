@@ -39,7 +39,7 @@ class KeyRest:
 
     def change(self, eps: float) -> Float[Tensor, "shares"]:
         """The norm in L2(mu), for each share."""
-        columns = eps**2 * self.bent.amax(-1).sqrt() + eps * self.scaled.amax(-1).sqrt()
+        columns = eps * eps * self.bent.amax(-1).sqrt() + eps * self.scaled.amax(-1).sqrt()
         return certain(columns + self.held.sqrt())
 
 

@@ -81,7 +81,7 @@ def key_part(rows: SplitRows, norms: HeadNorms, joint: JointNorms) -> float:
 def _pulling(rows: SplitRows, norms: HeadNorms) -> float:
     """Rows sum_h sum_j P_ij (u_j - Gamma_i) <g_i, d_j>, by Cauchy-Schwarz over heads and atoms at once."""
     apart = (rows.value.deviation**2).sum(0)
-    spread = torch.minimum(apart, norms.output**2 * (rows.inner_value.deviation**2).amax(0))
+    spread = torch.minimum(apart, norms.output * norms.output * (rows.inner_value.deviation**2).amax(0))
     pull = spread[:, None] * _log_form(rows, rows.log_upper).exp()
     return float(((rows.masses[:, None] * pull).sum(0) / rows.masses).max().sqrt())
 

@@ -119,3 +119,13 @@ def test_what_a_certificate_does_not_cover_is_refused(place):
     with pytest.raises(ValueError, match="pieces of at least 1/5, but one of 1/8 was moved: ask for context=8"):
         short.verdicts(split)
     assert certify_measures(layer, tokens, WITHIN).covers is Covers.MEASURES
+
+
+@pytest.mark.parametrize(("values", "radius"), [(1e156, 0.1), (1.0, 1e160), (1e200, 1e300)])
+def test_sizes_whose_squares_are_no_numbers_are_unknown_and_raise_nothing(values, radius):
+    layer, measure = scalar_layer(2.0, values), scalar_measure([0.0, 1.0])
+    for limits in ({"context": 64.0}, {}):
+        budget = Wasserstein(radius, None if limits else TokenRadius())
+        certificate = certify_measures(layer, measure, budget, **limits)
+        assert certificate.bound is None
+        assert math.isnan(certificate.output_change)
