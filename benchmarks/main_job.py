@@ -40,9 +40,11 @@ def phases(job: LayerJob, radius: float) -> list[float]:
     result, attacking = timed(attack)
     seen = result.observation
     _, measuring = timed(partial(observe, layer, seen.base, seen.measure.points, budget))
-    estimate, lanczos = timed(partial(split_lipschitz, layer, inputs, weights=inputs.masses, seed=0))
-    norms, norming = timed(partial(head_norms, layer))
+    norms, norming = timed(partial(head_norms, layer, positions=inputs.positions))
     rows, looking = timed(partial(KnownRows.at, layer, seen.base))
+    queries = None if rows is None else rows.query_norm
+    constant = partial(split_lipschitz, layer, inputs, weights=inputs.masses, seed=0, queries=queries)
+    estimate, lanczos = timed(constant)
     known = {"lipschitz": estimate, "norms": norms, "known": rows}
     _, bounding = timed(partial(certify_batch, layer, seen.base, budget, **known))
     promise = partial(certify_context, layer, inputs, budget, context=splitting.context_length, **known)

@@ -58,6 +58,7 @@ BALL_OF_PART = "a_part_of_the_path_has_the_slopes_of_the_ball_that_it_is_in"
 THREE_ORDERS = "three_orders_where_nothing_else_is_known"
 PART_BY_HAND = "what_is_known_of_a_part_by_hand"
 KEPT_CURVATURE = "a_curvature_that_is_known_at_the_start_is_not_forgotten"
+KNOWN_QUERIES = "a_query_part_that_is_known_to_be_smaller_is_not_looked_at"
 ONE_ATTAINS = "no_pair_exceeds_it_and_one_attains_it"
 
 MUTANTS = (
@@ -344,6 +345,7 @@ MUTANTS = (
     *_altered(
         "bounds/rows.py",
         "bounds/test_rows.py",
+        ("queries", "blocks, 0.0).amax(-1)", "blocks, 0.0).amin(-1)", "known_rows_bound_what_queries_do_alone"),
         ("mean", "difference = points - mean", "difference = points", "spread_by_hand"),
         (
             "gram_scale",
@@ -507,6 +509,8 @@ MUTANTS = (
     *_altered(
         "spectral/lipschitz.py",
         "spectral/test_lipschitz.py",
+        ("known", "(known <= each[0].upper).all()", "(known <= each[0].upper).any()", KNOWN_QUERIES),
+        ("more", "(known <= each[0].upper).all()", "(known <= 3 * each[0].upper).all()", KNOWN_QUERIES),
         ("off", ".upper for estimate in each]) + off", ".upper for estimate in each])", UNKNOWN_WEIGHTS),
         (
             "precision",

@@ -36,6 +36,8 @@ LOOKS = ((16, 5, 0.3), (None, 8, 0.55))
 Chosen from searches on MiniLM: of 32 that went on to win the latest had 0.49 and 0.73 of it by then (docs/attacks.md).
 """
 RANDOM_PLACES = 12
+ROUNDINGS = 8
+"""Units of precision that norms of one token computed in two ways may differ by."""
 ROUNDED = 1e-9
 """Masses are compared with the least one up to this part."""
 
@@ -87,7 +89,7 @@ def best_sliver(
     kept = sample.present.nonzero()[:, 0]
     tokens = TokenMeasure(sample.points[kept], sample.masses[kept], sample.positions[kept])
     limits = (budget.radius, float(budget.support_radius(sample)), lightest)
-    search = _Search(_field(layer if look is None else look.layer, tokens), *limits)
+    search = _search(layer if look is None else look.layer, tokens, *limits)
     places = (search.key_places(), search.query_places(generator), search.random_places(generator))
     sketch, heavy = search.field.sketched(generator), float(tokens.masses.max()) >= 2 * lightest
     ahead = None if look is None else look.ahead
@@ -95,16 +97,17 @@ def best_sliver(
     if screened is None:
         return Sliver(int(kept[0]), 0.0, tokens.points[0], 0.0)
     found = search.refined(sketch, *screened)
-    exact = search if look is None else _Search(_field(layer, tokens), *limits)
+    exact = search if look is None else _search(layer, tokens, *limits)
     last, value = exact.climbed(exact.field, Slivers(found.source, found.place.to(tokens.points)), 0)
     return Sliver(int(kept[last.source[0]]), float(exact.mass(last)[0]), last.place[0], float(value[0]))
 
 
-def _field(layer: AttentionLayer, tokens: TokenMeasure) -> SliverField:
-    """At the tokens in the precision of the layer."""
-    return SliverField.of(
-        layer, TokenMeasure(tokens.points.to(layer.dtype), tokens.masses.to(layer.dtype), tokens.positions)
-    )
+def _search(layer: AttentionLayer, tokens: TokenMeasure, eps: float, support: float, lightest: float) -> _Search:
+    """At the tokens in the precision of the layer, with a support that has room for them as they are rounded."""
+    masses = tokens.masses.to(layer.dtype)
+    field = SliverField.of(layer, TokenMeasure(tokens.points.to(layer.dtype), masses, tokens.positions))
+    room = float(field.at.measure.radius) * (1 + ROUNDINGS * torch.finfo(layer.dtype).eps)
+    return _Search(field, eps, support if layer.dtype == tokens.points.dtype else max(support, room), lightest)
 
 
 def _hopeless(search: _Search, starts: Slivers, values: Float[Tensor, "starts"], ahead: float) -> bool:

@@ -105,6 +105,12 @@ class KnownRows:
         error = rounding_at(layer, measure).or_larger(rounding_at(layer, tokens))
         return cls(tokens, tuple(_token_rows(layer, tokens, error, None)), layer.sinks is not None)
 
+    @property
+    def query_norm(self) -> Float[Tensor, "*batch"]:
+        """Upper values of max_i |d f_i / d x_i through the queries|, which are those of copies of the tokens too."""
+        blocks = torch.cat([block.query_block for block in self.blocks], dim=-1)
+        return torch.where(self.tokens.present, blocks, 0.0).amax(-1)
+
     def of(self, measure: TokenMeasure, *, first: bool = False) -> tuple[RowBlock, ...] | None:
         """The blocks of the tokens, or of copies of them (`first`: as in `row_blocks`); None where these are others."""
         copies, rest = divmod(measure.length, self.tokens.length)

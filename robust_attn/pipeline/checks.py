@@ -96,10 +96,10 @@ def attack_records(
     for first, part in enumerate(jobs):
         generator = generator_for(seed, "attack", job.subject.layer, *([first] if attack.own_radius else []))
         result = attack(part.layer, part.inputs, budget, generator=generator, on_step=on_step)
-        estimate = _constant(*_certified(part, attack, result), result.budget, options)
         layer = part.layer.to(torch.float64)
         norms = head_norms(layer, positions=part.inputs.positions)
         ready = Ready(norms, KnownRows.at(layer, result.observation.base))
+        estimate = _constant(*_certified(part, attack, result), result.budget, options, rows=ready.rows)
         in_context = _in_context(part, attack, result, estimate, ready)
         certificates = _certificates(part, result, estimate, options, in_context=in_context, ready=ready)
         hygiene = _hygiene(part, result, seed=seed) if not attack.own_radius else [Hygiene()] * part.samples
@@ -185,7 +185,7 @@ def context_records(
         if split not in estimates:
             estimates[split] = None
             if not options.deterministic:
-                estimates[split] = layer_estimate(job, inputs.masses, options, split=split)
+                estimates[split] = layer_estimate(job, inputs.masses, options, split=split, rows=ready.rows)
         generator = generator_for(seed, "attack", job.subject.layer)
         result = replace(attack, context=context)(job.layer, job.inputs, budget, generator=generator)
         certificates = _promised_in(context, job, budget, estimates[split], ready)
@@ -276,10 +276,12 @@ def _certified(job: LayerJob, attack: Attack, result: AttackResult) -> tuple[Lay
     return replace(job, inputs=result.observation.base), False
 
 
-def _constant(job: LayerJob, split: bool, budget: Budget, options: CertificateOptions) -> LipschitzEstimate | None:
+def _constant(
+    job: LayerJob, split: bool, budget: Budget, options: CertificateOptions, *, rows: KnownRows | None = None
+) -> LipschitzEstimate | None:
     if options.deterministic:
         return None
-    return layer_estimate(job, budget.weights(job.inputs.to(torch.float64)), options, split=split)
+    return layer_estimate(job, budget.weights(job.inputs.to(torch.float64)), options, split=split, rows=rows)
 
 
 def _hygiene(job: LayerJob, result: AttackResult, *, seed: int) -> list[Hygiene]:

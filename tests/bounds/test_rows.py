@@ -8,7 +8,17 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.rounding import rounding_at
 from robust_attn.bounds import rows as module
 from robust_attn.bounds.rows import KnownRows, RowBlock, _token_rows, row_blocks, sample_block
-from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
+from robust_attn.spectral.lipschitz import QueryPart
+from tests.cases import (
+    ADDED_CASES,
+    CASES,
+    generator,
+    one_sample,
+    random_layer,
+    random_measure,
+    scalar_layer,
+    scalar_measure,
+)
 
 
 def test_spread_by_hand():
@@ -92,3 +102,19 @@ def test_known_rows_are_those_of_the_tokens_and_of_their_copies(case):
             assert torch.equal(sample_block(block, 1).log_p, block.log_p[1:])
     assert known.of(tokens.with_points(tokens.points * (1 + 1e-15))) is None
     assert known.of(TokenMeasure.uniform(tokens.points[:, :2])) is None
+
+
+@pytest.mark.parametrize("case", [*CASES, *ADDED_CASES], ids=str)
+@pytest.mark.parametrize("copies", [1, 2])
+def test_known_rows_bound_what_queries_do_alone(case, copies):
+    """The norm of the derivative through the queries, block by block; of one head it is nearly attained."""
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
+    for each, exactly in ((layer, False), (layer.head(0), True)):
+        part = QueryPart(each.linearize(measure)).dense()
+        size = torch.where(measure.present, 1.0, 0.0).double()
+        shown = size.repeat_interleave(part.shape[-2] // measure.length, dim=-1)[..., None] * part
+        exact = torch.linalg.matrix_norm(shown, 2)
+        found = KnownRows.at(each, measure.split(copies)).query_norm
+        assert (found >= exact * (1 - 1e-13)).all()
+        if exactly:
+            assert torch.allclose(found, exact, rtol=1e-6)

@@ -111,6 +111,24 @@ def test_a_query_part_that_is_smaller_is_only_known_to_be_so():
     assert split.failure_probability == pytest.approx(1e-9)
 
 
+def test_a_query_part_that_is_known_to_be_smaller_is_not_looked_at(monkeypatch):
+    """Upper values of all samples below that of moving end it there; one that is not has all of them looked at."""
+    layer, measure = random_layer(CASES[0], generator(0)), random_measure(CASES[0], generator(1), length=40)
+    moved = local_lipschitz(layer, measure, seed=2, failure_probability=0.5e-9)
+    asked = split_lipschitz(layer, measure, seed=2)
+    runs = []
+    monkeypatch.setattr(QueryPart, "jvp", lambda *_: runs.append(1) or torch.zeros(2, 40, 6).double())
+    known = split_lipschitz(layer, measure, seed=2, queries=moved.lower)
+    assert not runs
+    assert torch.equal(known.upper, moved.upper)
+    assert torch.equal(known.lower, moved.lower)
+    assert (known.failure_probability, asked.failure_probability) == pytest.approx((0.5e-9, 1e-9))
+    for unknown in (torch.stack((moved.lower[0], 2 * moved.upper[1])), torch.full((2,), torch.nan).double()):
+        runs.clear()
+        split_lipschitz(layer, measure, seed=2, queries=unknown)
+        assert runs
+
+
 @pytest.mark.parametrize("estimate", [local_lipschitz, split_lipschitz, head_lipschitz])
 def test_early_stopping_keeps_the_value_and_pays_in_the_upper_one(estimate):
     case = CASES[0]
