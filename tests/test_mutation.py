@@ -29,7 +29,10 @@ PIECES = ("context", "pieces", "pieces_change")
 CERTIFICATES = {
     f"certificates/{name}.py" for name in ("layer", "measures", "followed", "second_constant", "higher_orders", "path")
 }
-SPECTRAL = {f"spectral/{name}.py" for name in ("derivative_error", "lanczos", "lipschitz", "norms", "run_upper")}
+SPECTRAL = {
+    f"spectral/{name}.py"
+    for name in ("between", "derivative_error", "lanczos", "lipschitz", "matrix_norms", "norms", "run_upper")
+}
 ATTENTION = {f"attention/{name}.py" for name in ("jacobian", "layer", "rounding", "approximate", "second_derivative")}
 ATTACKS = {"attacks/sliver.py"}
 ALTERED = {f"bounds/{name}.py" for name in (*BOUNDS, *PIECES)} | SPECTRAL | ATTENTION | CERTIFICATES | ATTACKS
