@@ -52,15 +52,16 @@ def _turns(
     The latter as a part of stretch^2, so that it is one of |W_Q| |W_K| |scale| stretch^2.
     """
     assert layer.rotary is not None
-    waves = torch.complex(*(wave.double() for wave in layer.rotary.waves(places)))
-    pairs, gaps = waves.conj()[:, None, :] * waves[None, :, :], places[None, :] - places[:, None]
+    cosine, sine = (wave.double() for wave in layer.rotary.waves(places))
+    forth, back = torch.complex(cosine, sine), torch.complex(cosine, -sine)
+    pairs, gaps = back[:, None, :] * forth[None, :, :], places[None, :] - places[:, None]
     hidden = layer.mask.hides(places[:, None], places[None, :])
     if hidden is None:
         pairs, gaps = pairs.flatten(0, 1), gaps.flatten()
     else:
         pairs, gaps = pairs[~hidden], gaps[~hidden]
     distances, which, count = gaps.unique(return_inverse=True, return_counts=True)
-    sums = pairs.new_zeros(len(distances), pairs.shape[-1]).index_add_(0, which, pairs)
+    sums = pairs.new_zeros(len(distances), pairs.shape[-1]).index_add(0, which, pairs)
     turns = sums / count[:, None]
     return turns, (pairs - turns[which]).abs().max() / layer.rotary.stretch**2
 

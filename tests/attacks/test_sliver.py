@@ -90,17 +90,15 @@ def test_no_sliver_is_lighter_than_allowed_however_roughly_it_was_searched_for(d
 
 
 def test_tokens_at_the_edge_of_the_support_are_there_in_single_precision_too():
-    """A support of the tokens' own norm, which rounding to single precision puts one token in four or so beyond."""
+    """A support of the tokens' own norm, which rounding to single precision puts the largest of these beyond."""
     layer = random_layer(CASES[0], generator(0))
-    beyond = 0
-    for seed in range(8):
+    for seed in (3, 6):
         sample = random_measure(CASES[0], generator(seed)).sample(0)
         support = float(sample.radius)
-        beyond += float(sample.points.float().norm(dim=-1).max()) > support
+        assert float(sample.points.float().norm(dim=-1).max()) > support * (1 + 1e-8)
         look = Look(layer.to(torch.float32), 0.0)
         found = best_sliver(layer, sample, Wasserstein(0.05, TokenRadius()), generator(2), lightest=1e-3, look=look)
         assert float(found.place.norm()) <= support * (1 + 1e-12)
-    assert beyond > 0
 
 
 @pytest.mark.parametrize(
