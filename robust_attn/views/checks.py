@@ -15,7 +15,7 @@ from robust_attn.views.convergence import convergence_panel
 from robust_attn.views.facts import input_noun
 from robust_attn.views.ladder import ladder_of, ladder_panel, ladder_table
 from robust_attn.views.layers import LayerRow, by_layer, covers_of, example_of, verdict_of
-from robust_attn.views.numerals import at_least, at_most, percent, percent_at_most
+from robust_attn.views.numerals import at_least, at_most, part_of, percent, percent_at_most
 from robust_attn.views.panel import Panel
 from robust_attn.views.passages import passages_of
 from robust_attn.views.radii import radii_panel
@@ -184,11 +184,24 @@ def _promise(every: Sequence[Check], noun: str) -> str:
 
 
 def _spoken_of(every: Sequence[Check]) -> tuple[float | None, Sequence[Check]]:
-    """The largest radius and its checks; the smallest and all checks where some layer or sample lacks the largest."""
+    """The largest radius and its checks; the smallest and all checks where some layer or sample lacks the largest.
+
+    Of several contexts those of the longest, in the same way: what holds in it holds in all.
+    """
     radii = [check.budget.radius for check in every]
     most = [check for check in every if check.budget.radius == largest(radii)]
-    places = ({(check.layer, check.head, check.sample) for check in some} for some in (most, every))
-    return (largest(radii), most) if len(set(map(frozenset, places))) == 1 else (smallest(radii), every)
+    return (largest(radii), _in_longest_context(most)) if _places(most) == _places(every) else (smallest(radii), every)
+
+
+def _in_longest_context(checks: Sequence[Check]) -> Sequence[Check]:
+    contexts = [check.certified.context for check in checks]
+    longest = [check for check, context in zip(checks, contexts, strict=True) if context == largest(contexts)]
+    return longest if None not in contexts and _places(longest) == _places(checks) else checks
+
+
+def _places(checks: Sequence[Check]) -> set[tuple[int | None, int | None, int]]:
+    """What was looked at: layers, heads and samples."""
+    return {(check.layer, check.head, check.sample) for check in checks}
 
 
 def _however_split(rows: Sequence[LayerRow]) -> str:
@@ -200,8 +213,8 @@ def _however_split(rows: Sequence[LayerRow]) -> str:
     if most is None or not contexts:
         return ""
     return (
-        f" However tokens are split into pieces of at least 1/{min(contexts):.6g} of the whole each, no output changes "
-        f"by more than its entry in “However split”, so none by more than {at_most(most)}."
+        f" However tokens are split into pieces of at least {part_of(min(contexts))} of the whole each, no output "
+        f"changes by more than its entry in “However split”, so none by more than {at_most(most)}."
     )
 
 
@@ -232,7 +245,7 @@ def _split(checks: Sequence[Check]) -> str:
 def _least_piece(checks: Sequence[Check]) -> str:
     """What a piece weighs at least, where records say so."""
     contexts = [check.certified.context for check in checks if check.certified.context is not None]
-    return f" of at least 1/{min(contexts):.6g} each" if contexts else " that the context allows"
+    return f" of at least {part_of(min(contexts))} each" if contexts else " that the context allows"
 
 
 def _effect(known: Sequence[LayerRow]) -> str:

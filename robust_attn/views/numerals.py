@@ -49,6 +49,14 @@ def percent_at_most(ratio: float | None) -> str:
     return UNKNOWN if ratio is None else f"{at_most(ratio * 100)} %"
 
 
+def part_of(count: float) -> str:
+    """One of so many, as "1/8192"; the number rounded down, so that no lighter part is spoken of."""
+    unit = 10.0 ** max(0, math.floor(math.log10(count)) - 5)
+    least = math.floor(count / unit) * unit
+    whole = tick(least) if math.log10(least) == round(math.log10(least)) else plain(least, 6)
+    return f"1/({whole})" if "·" in whole else f"1/{whole}"
+
+
 def tick(value: float) -> str:
     """A short label for a mark on an axis."""
     exponent = math.log10(abs(value)) if value else 0.0

@@ -80,6 +80,20 @@ def test_a_promise_in_a_context_says_how_light_a_piece_may_be():
     assert "lighter pieces of tokens" in check_statement([check], "text").limits
 
 
+def test_of_several_contexts_the_promise_speaks_of_the_longest_that_all_layers_have():
+    """Pieces as light as one of 10^9, with the change that is allowed there; where a layer lacks that one, of all."""
+    part = Certified(bound="context.hull", output_change=0.3, covers=Covers.CONTEXT, context=32.0)
+    longer = replace(part, output_change=0.7, context=1e9)
+    first, second = (replace(attack_record(), certified=each) for each in (part, longer))
+    said = promise(first, second)
+    assert "of at least 1/10⁹ each" in said
+    assert "at most 0.700" in said
+    elsewhere = replace(first, layer=first.layer + 1)
+    said = promise(first, second, elsewhere)
+    assert "of at least 1/32 each" in said
+    assert "0.300 in layer" in said
+
+
 def test_records_of_old_cover_what_their_bound_speaks_of():
     bounds = (BoundPart(name="split.hull", output_change=0.3, scope=Scope.MEASURES),)
     certified = Certified(bound="split.hull", output_change=0.3)

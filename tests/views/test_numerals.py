@@ -38,3 +38,15 @@ def test_logarithms_beyond_any_float_are_still_shown() -> None:
     assert numerals.power_of_ten(2.0) == "100"
     assert numerals.power_of_ten(-math.inf) == "0"
     assert numerals.power_of_ten(None) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(32.0, "1/32"), (8192, "1/8192"), (131072, "1/131 072"), (1e9, "1/10⁹"), (2.5e9, "1/(2.5·10⁹)")]
+)
+def test_a_part_of_many(count, said):
+    assert numerals.part_of(count).replace("\u202f", " ").replace("\u00a0", " ") == said
+
+
+def test_a_part_is_never_told_lighter_than_it_is():
+    assert numerals.part_of(9999999.0) == numerals.part_of(9999990.0)
+    assert numerals.part_of(2.5) == "1/2"
