@@ -11,25 +11,46 @@ import pytest
 SHARE = 5
 """Of the families below one case in so many is tried by default, drawn by the family's name: no period, so no alias."""
 FAMILIES = {
+    "tests/attacks/test_ascent.py": ("test_never_worse_than_its_start_never_decreasing_and_inside",),
+    "tests/attacks/test_head_starts.py": ("test_two_tokens_move_and_the_whole_budget_is_spent",),
     "tests/attacks/test_mass_split.py": ("test_never_weaker_than_moving",),
     "tests/attacks/test_move.py": ("test_move_is_at_least_linear_and_beats_random",),
     "tests/attacks/test_sliver.py": ("test_slivers_are_never_weaker_than_moving_inside_the_same_support",),
+    "tests/attacks/test_starts.py": ("test_starts_lie_in_the_budget_and_as_many_as_said",),
     "tests/attacks/test_torchattacks_bridge.py": (
         "test_ascents_in_l2_beat_random_moves_and_not_our_own",
         "test_every_suitable_attack_runs_and_stays_in_every_budget",
     ),
-    "tests/attention/test_jacobian.py": (
-        "test_dense_matrix_agrees",
-        "test_jvp_is_the_derivative",
+    "tests/attention/test_difference.py": (
+        "test_differences_and_gradients_have_six_digits_however_small_the_displacement",
     ),
-    "tests/attention/test_operator.py": (
+    "tests/attention/test_jacobian.py": (
+        "test_a_column_is_that_of_the_attention_matrices",
+        "test_adjoint_identity",
+        "test_blocks_do_not_change_the_value",
         "test_dense_matrix_agrees",
         "test_jvp_is_the_derivative",
+        "test_linear",
+        "test_samples_do_not_mix",
+        "test_vjp_is_the_transposed_derivative",
+    ),
+    "tests/attention/test_moved_token.py": ("test_it_is_the_difference_of_two_outputs",),
+    "tests/attention/test_operator.py": (
+        "test_adjoint_identity",
+        "test_dense_matrix_agrees",
+        "test_jvp_is_the_derivative",
+        "test_linear",
+        "test_samples_do_not_mix",
+        "test_vjp_is_the_transposed_derivative",
     ),
     "tests/attention/test_rounding.py": (
         "test_neither_constant_nor_certificate_is_below_the_exact_one_at_huge_logits",
         "test_what_bounds_allow_for_rounding_covers_weights_that_differ_by_as_much",
         "test_where_weights_are_unknown_the_hull_holds_between_any_two_means",
+    ),
+    "tests/attention/test_streamed.py": (
+        "test_columns_outside_are_hidden_and_columns_inside_are_seen_by_all",
+        "test_values_and_both_products_are_those_of_kept_weights",
     ),
     "tests/bounds/test_comparators.py": (
         "test_no_derivative_exceeds_a_constant",
@@ -45,6 +66,7 @@ FAMILIES = {
         "test_derivatives_inside_the_ball_are_below_the_closed_form_and_the_curvature",
         "test_no_attack_exceeds_the_certificate_in_exact_arithmetic",
     ),
+    "tests/bounds/test_rows.py": ("test_known_rows_bound_what_queries_do_alone",),
     "tests/bounds/test_sharp.py": ("test_no_derivative_exceeds_a_constant",),
     "tests/bounds/test_slopes.py": (
         "test_no_derivative_exceeds_a_constant",
@@ -59,8 +81,10 @@ FAMILIES = {
         "test_scaling_laws",
         "test_what_is_not_finite_is_unknown_and_raises_nothing",
     ),
+    "tests/certificates/test_layer_tape.py": ("test_the_tape_is_the_layer",),
     "tests/certificates/test_radius.py": (
         "test_solved_case",
+        "test_the_crossing_is_found_from_any_start",
         "test_without_chance_the_radius_is_smaller_and_certain",
     ),
     "tests/config/test_settings.py": (
@@ -100,7 +124,17 @@ FAMILIES = {
         "test_every_function_of_the_table_is_compared",
         "test_functions_of_the_library_are_judged_exactly_too",
     ),
-    "tests/spectral/test_lipschitz.py": ("test_split_constant_is_that_of_the_split_measure",),
+    "tests/soundness/test_exact.py": ("test_the_layer_is_within_its_stated_rounding",),
+    "tests/spectral/test_lipschitz.py": (
+        "test_adjoint_identity",
+        "test_dense_matrix_agrees",
+        "test_jvp_is_the_derivative",
+        "test_linear",
+        "test_samples_do_not_mix",
+        "test_split_constant_is_that_of_the_split_measure",
+        "test_vjp_is_the_transposed_derivative",
+    ),
+    "tests/test_budget.py": ("test_the_slope_never_points_out_and_is_the_gradient_inside",),
     "tests/test_cli.py": (
         "test_rows_that_cannot_be_read_are_one_sentence",
         "test_wrong_input_is_one_sentence_and_status_two",
