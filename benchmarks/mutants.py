@@ -327,8 +327,8 @@ MUTANTS = (
         ("product", "self.error * other.size +", "0 * other.size +", "a_product_by_hand"),
     ),
     *_altered(
-        "attention/second_derivative.py",
-        "attention/test_second_derivative.py",
+        "attention/derivatives.py",
+        "attention/test_derivatives.py",
         (
             "symmetric",
             "other.q @ one.k.transposed()",

@@ -33,7 +33,7 @@ SPECTRAL = {
     f"spectral/{name}.py"
     for name in ("between", "derivative_error", "lanczos", "lipschitz", "matrix_norms", "norms", "run_upper")
 }
-ATTENTION = {f"attention/{name}.py" for name in ("jacobian", "layer", "rounding", "approximate", "second_derivative")}
+ATTENTION = {f"attention/{name}.py" for name in ("jacobian", "layer", "rounding", "approximate", "derivatives")}
 ATTACKS = {"attacks/sliver.py"}
 ALTERED = {f"bounds/{name}.py" for name in (*BOUNDS, *PIECES)} | SPECTRAL | ATTENTION | CERTIFICATES | ATTACKS
 

@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from robust_attn.attention.derivatives import Derivatives
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.second_derivative import SecondDerivative
 from robust_attn.predictions.sketch import chain_factor
 from robust_attn.spectral.matrix_norms import norm_upper
 
@@ -96,8 +96,8 @@ def second_upper(
     Padding does not move and does not count.
     """
     root = weights[measure.present].double().sqrt()[:, None]
-    derivative = SecondDerivative.at(layer, measure.without_padding())
-    found = [derivative.along(*pair) for pair in _drawn(derivative, pairs.count, 1 / root, generator)]
+    derivative = Derivatives.at(layer, measure.without_padding())
+    found = [derivative.second(*pair) for pair in _drawn(derivative, pairs.count, 1 / root, generator)]
     values = torch.cat([(each.value * root).flatten(1) for each in found])
     error = torch.cat([each.error for each in found]).norm() * root.max()
     size = (norm_upper(values) + error * (1 + 1e-9)) / math.sqrt(pairs.count)
@@ -105,7 +105,7 @@ def second_upper(
 
 
 def _drawn(
-    derivative: SecondDerivative, count: int, stretch: Tensor, generator: np.random.Generator
+    derivative: Derivatives, count: int, stretch: Tensor, generator: np.random.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Pairs of Gaussian displacements of unit covariance in the weighted norm, some at a time."""
     shape, weights = derivative.measure.points.shape, derivative.attention.value.numel()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from robust_attn.attention.second_derivative import SecondDerivative
+from robust_attn.attention.derivatives import Derivatives
 from robust_attn.certificates import second_constant
 from robust_attn.certificates.second_constant import Pairs, SecondConstants, second_upper
 from tests.cases import (
@@ -28,12 +28,12 @@ FEW = Pairs(64)
 
 def climbed(layer, measure, weights) -> float:
     """The largest |D^2 f [d, d]| / |d|^2 that gradients find, in the norm of the weights."""
-    derivative, root, best = SecondDerivative.at(layer, measure), weights.sqrt()[:, None], 0.0
+    derivative, root, best = Derivatives.at(layer, measure), weights.sqrt()[:, None], 0.0
     for seed in range(3):
         d = torch.randn(1, *measure.points.shape, generator=generator(seed), dtype=torch.float64)
         for _ in range(40):
             d = (d / d.norm()).requires_grad_(True)
-            value = (derivative.along(d / root, d / root).value * root).norm()
+            value = (derivative.second(d / root, d / root).value * root).norm()
             (d,) = torch.autograd.grad(value, d)
         best = max(best, float(value.detach()))
     return best

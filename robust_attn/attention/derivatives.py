@@ -1,10 +1,11 @@
-"""The second derivative of an attention layer at a measure, as a bilinear map of displacements.
+"""The second and third derivatives of an attention layer at a measure, as multilinear maps of displacements.
 
-With P, q, k, v at the tokens, ' and ` the derivatives along two displacements, and ~ for what is centred under P_i
-(docs/proofs/operator.md#second-derivative, polarised and in head space):
+With P, q, k, v at the tokens, derivatives along displacements a, b, c as indices, and ~ for what is centred under P_i
+(docs/proofs/operator.md#second-derivative and #third-derivative, polarised and in head space):
 
-    o_i'` = sum_j P_ij (s'`_ij + s~'_ij s~`_ij)~ v_j + sum_j P_ij (s~`_ij v'_j + s~'_ij v`_j)
-    s'_ij = scale (<q'_i, k_j> + <q_i, k'_j>),    s'`_ij = scale (<q'_i, k`_j> + <q`_i, k'_j>)
+    m_ab   = (s_ab + s~_a s~_b)~,    s_a = scale (<q_a, k> + <q, k_a>),    s_ab = scale (<q_a, k_b> + <q_b, k_a>)
+    o_ab   = sum_j P_ij ( m_ab v + s~_a v_b + s~_b v_a )
+    o_abc  = sum_j P_ij ( (s~_a m_bc + s~_b m_ac + s~_c m_ab - 2 s~_a s~_b s~_c)~ v + m_bc v_a + m_ac v_b + m_ab v_c )
 
 Keys and values enter through differences within a row: what is common to them is taken off first.
 """
@@ -12,6 +13,7 @@ Keys and values enter through differences within a row: what is common to them i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -36,8 +38,8 @@ class _Moved:
 
 
 @dataclass(frozen=True, eq=False)
-class SecondDerivative:
-    """D^2 f at one measure without padding, in float64; queries and keys are not normalised."""
+class Derivatives:
+    """D^2 f and D^3 f at one measure without padding, in float64; queries and keys are not normalised."""
 
     layer: AttentionLayer
     measure: TokenMeasure
@@ -48,10 +50,10 @@ class SecondDerivative:
     v: Approximate
 
     @classmethod
-    def at(cls, layer: AttentionLayer, measure: TokenMeasure) -> SecondDerivative:
+    def at(cls, layer: AttentionLayer, measure: TokenMeasure) -> Derivatives:
         """From one forward pass. A sink is one more key, whose slope is zero and whose value does not move."""
         if layer.normed:
-            raise ValueError("the second derivative is known of layers without norms of queries and keys alone")
+            raise ValueError("higher derivatives are known of layers without norms of queries and keys alone")
         layer, measure = layer.to(torch.float64), measure.to(torch.float64)
         parts, sizes = project(layer, measure), Sizes.of(layer, measure)
         attention = all_logits(layer, measure, parts, slice(0, measure.length)).softmax(-1)
@@ -70,14 +72,36 @@ class SecondDerivative:
             v=Approximate(values - values.mean(-2, keepdim=True), 2 * lost * sizes.values),
         )
 
-    def along(self, first: Float[Tensor, "pairs n d"], second: Float[Tensor, "pairs n d"]) -> Approximate:
+    def of_order(self, order: int) -> Callable[..., Approximate]:
+        """The derivative of that order, two or three."""
+        assert order in (2, 3)
+        return self.second if order == 2 else self.third
+
+    def second(self, first: Float[Tensor, "pairs n d"], second: Float[Tensor, "pairs n d"]) -> Approximate:
         """D^2 f [first, second] of each pair of displacements, [pairs, n, out]."""
         one, other = self._moved(first), self._moved(second)
         slopes, others = self._slopes(one), self._slopes(other)
+        pull = self._drawn(self._bent(one, other, slopes * others), self.v)
+        return self._merged(pull + self._drawn(others, one.v) + self._drawn(slopes, other.v))
+
+    def third(self, *displacements: Float[Tensor, "triples n d"]) -> Approximate:
+        """D^3 f of each triple of displacements, three fields of them, [triples, n, out]."""
+        a, b, c = (self._moved(each) for each in displacements)
+        of_a, of_b, of_c = (self._slopes(each) for each in (a, b, c))
+        both = of_a * of_b
+        ab, ac, bc = self._bent(a, b, both), self._bent(a, c, of_a * of_c), self._bent(b, c, of_b * of_c)
+        joint = of_a * bc + of_b * ac + of_c * ab + (both * of_c).scaled(-2.0)
+        pull = self._drawn(self.attention.centred(joint), self.v)
+        return self._merged(pull + self._drawn(bc, a.v) + self._drawn(ac, b.v) + self._drawn(ab, c.v))
+
+    def _bent(self, one: _Moved, other: _Moved, slopes: Approximate) -> Approximate:
+        """What two displacements together do to weights, over the weights; `slopes` is the product of theirs."""
         bilinear = (one.q @ other.k.transposed() + other.q @ one.k.transposed()).scaled(self.layer.scale)
-        pull = self.attention.times(self.attention.centred(bilinear + slopes * others)) @ self.v
-        moved = self.attention.times(others) @ one.v + self.attention.times(slopes) @ other.v
-        return self._merged(pull + moved)
+        return self.attention.centred(bilinear + slopes)
+
+    def _drawn(self, parts: Approximate, points: Approximate) -> Approximate:
+        """sum_j P_ij parts_ij points_j."""
+        return self.attention.times(parts) @ points
 
     def _moved(self, displacement: Float[Tensor, "pairs n d"]) -> _Moved:
         shape, groups = displacement.shape[:-1], self.layer.head_groups
