@@ -54,7 +54,8 @@ class CertificateSettings(Settings):
     lanczos_steps: int = setting(64, "Lanczos steps at most", least=1)
     pairs: int | None = setting(
         None,
-        "Gaussian pairs of the second order (local.third_order); 0 leaves it out, null: 256, none for split tokens",
+        "Gaussian samples of the second to fifth order (local.third_order, local.sixth_order); 0 leaves these out, "
+        "null: 256, none for split tokens",
         least=0,
     )
     samples: int = setting(

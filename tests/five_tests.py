@@ -7,6 +7,7 @@ MEAN_FIELD = "bounds/test_sharp_mean_field.py"
 CONTEXT = "bounds/test_context.py"
 SPLITTING, SPLIT_LOCAL = "bounds/test_splitting.py", "bounds/test_splitting_local.py"
 BALL, SLOPES, CERTIFICATE = "bounds/test_ball.py", "bounds/test_slopes.py", "certificates/test_layer.py"
+HIGHER, ORDERS = "bounds/test_higher.py", "certificates/test_higher_orders.py"
 DERIVED, STEEPEST = "test_no_derivative_exceeds_a_constant", "test_the_steepest_tokens_exceed_no_constant"
 SCALED, MOVED = "test_scaling_laws", "test_neither_random_nor_ascended_moves_exceed_a_bound"
 """Names of the laws of tests/bounds/laws.py, which test classes inherit."""
@@ -148,11 +149,18 @@ FIVE_TESTS = {
         ),
     ),
     "local.third_order": FiveTests(
-        *_in("bounds/test_third.py", "no_third_derivative_on_the_ball_exceeds_its_bound"),
-        *_in("certificates/test_higher_orders.py", "no_ascent_exceeds_it"),
-        *_in("bounds/test_third.py", "it_grows_with_the_values_in_proportion_and_not_with_the_scale_of_the_tokens"),
-        *_in("certificates/test_higher_orders.py", "it_is_made_of_three_orders"),
-        *_in("bounds/test_third.py", "nothing_bends_without_interaction"),
+        *_in(HIGHER, "no_derivative_on_the_ball_exceeds_its_bound"),
+        *_in(ORDERS, "no_ascent_exceeds_it"),
+        *_in(HIGHER, "it_grows_with_the_values_in_proportion_and_not_with_the_scale_of_the_tokens"),
+        *_in(ORDERS, "it_is_made_of_three_orders"),
+        *_in(HIGHER, "nothing_bends_without_interaction"),
+    ),
+    "local.sixth_order": FiveTests(
+        *_in(HIGHER, "no_derivative_of_a_high_order_exceeds_its_bound"),
+        *_in(ORDERS, "no_ascent_exceeds_it"),
+        *_in(HIGHER, "it_grows_with_the_values_in_proportion_and_not_with_the_scale_of_the_tokens"),
+        *_in(ORDERS, "it_is_made_of_six_orders"),
+        *_in(HIGHER, "nothing_bends_without_interaction"),
     ),
     "local.fourth_order": FiveTests(
         *_in(

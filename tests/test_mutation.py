@@ -22,12 +22,13 @@ BOUNDS = (
     "bound",
     "bent",
     "together",
-    "third",
+    "cumulants",
+    "higher",
     "one_token",
 )
 PIECES = ("context", "pieces", "pieces_change")
 CERTIFICATES = {
-    f"certificates/{name}.py" for name in ("layer", "measures", "followed", "second_constant", "higher_orders", "path")
+    f"certificates/{name}.py" for name in ("layer", "measures", "followed", "sampled_orders", "higher_orders", "path")
 }
 SPECTRAL = {
     f"spectral/{name}.py"

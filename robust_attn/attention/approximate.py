@@ -1,13 +1,15 @@
-"""Matrices as computed, each with an upper value of what rounding may have done to it, in the Frobenius norm.
+"""Matrices as computed, many at a time, with upper values of what rounding may have done to their entries.
 
-Every operation adds what it rounds itself to what its operands bring along: docs/proofs/rounding.md#tracked-errors.
+Every operation adds what it rounds itself to what its operands bring along. All matrices of a list share one error,
+found from the largest of their entries, so that it costs little to follow: docs/proofs/rounding.md#tracked-errors.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import reduce
+from operator import add
 
 import torch
 from jaxtyping import Float
@@ -19,61 +21,85 @@ from robust_attn.attention.rounding import UNIT
 
 @dataclass(frozen=True, eq=False)
 class Approximate:
-    """Matrices in float64; the exact ones differ by at most `error`, one number for each."""
+    """A list of matrices in float64 for each head, and for each entry upper values over the list: its size as computed,
+    and by how much the exact one differs.
+    """
 
-    value: Float[Tensor, "*batch rows columns"]
-    error: Float[Tensor, "*some"]
+    value: Float[Tensor, "list heads rows columns"]
+    largest: Float[Tensor, "heads rows columns"]
+    error: Float[Tensor, "heads rows columns"]
 
-    @cached_property
-    def size(self) -> Float[Tensor, "*batch"]:
-        """The Frobenius norms of the matrices as computed."""
-        return torch.linalg.vector_norm(self.value, dim=(-2, -1))
+    @classmethod
+    def of(
+        cls, value: Float[Tensor, "list heads rows columns"], error: Float[Tensor, "#heads #rows #columns"]
+    ) -> Approximate:
+        """Matrices known up to an error, their sizes read off."""
+        largest = value.abs().amax(0)
+        return cls(value, largest, error.expand_as(largest))
+
+    def read_again(self) -> Approximate:
+        """The same with sizes read off, which are smaller than those put together from sizes of operands."""
+        return Approximate.of(self.value, self.error)
 
     def __matmul__(self, other: Approximate) -> Approximate:
         """Products of matrices: a sum of m terms errs by m units of the sum of their sizes."""
-        inner = UNIT * (self.value.shape[-1] + 5) * self.size * other.size
-        brought = self.size * other.error + self.error * other.size + self.error * other.error
-        return Approximate(self.value @ other.value, inner + brought)
+        size = self.largest @ other.largest
+        brought = self.largest @ other.error + self.error @ (other.largest + other.error)
+        return _rounded(self.value @ other.value, size, brought, self.value.shape[-1] + 5)
 
     def __add__(self, other: Approximate) -> Approximate:
-        """Sums, rounded once."""
-        value = self.value + other.value
-        return Approximate(value, self.error + other.error + 2 * UNIT * (self.size + other.size))
+        """Sums."""
+        return _rounded(self.value + other.value, self.largest + other.largest, self.error + other.error)
+
+    def __sub__(self, other: Approximate) -> Approximate:
+        """Differences."""
+        return _rounded(self.value - other.value, self.largest + other.largest, self.error + other.error)
 
     def __mul__(self, other: Approximate) -> Approximate:
-        """Products entry by entry: what one brings along counts as often as the largest entry of the other."""
-        tops = [one.value.abs().amax((-2, -1)) for one in (self, other)]
-        brought = tops[0] * other.error + tops[1] * self.error + self.error * other.error
-        return Approximate(self.value * other.value, brought + 2 * UNIT * tops[0] * other.size)
+        """Products entry by entry."""
+        brought = self.largest * other.error + self.error * (other.largest + other.error)
+        return _rounded(self.value * other.value, self.largest * other.largest, brought)
 
     def scaled(self, factor: float) -> Approximate:
         """Times a number."""
-        return Approximate(self.value * factor, abs(factor) * (self.error + 2 * UNIT * self.size))
+        return _rounded(self.value * factor, abs(factor) * self.largest, abs(factor) * self.error)
 
     def transposed(self) -> Approximate:
         """Rows as columns."""
-        return Approximate(self.value.mT, self.error)
+        return Approximate(self.value.mT, self.largest.mT, self.error.mT)
 
-    def with_zero(self, axis: int) -> Approximate:
-        """One more row (axis -2) or column (axis -1), exactly zero."""
-        return Approximate(functional.pad(self.value, (0, 1) if axis == -1 else (0, 0, 0, 1)), self.error)
+    def with_zero(self) -> Approximate:
+        """One more row, exactly zero."""
+        return Approximate(*(functional.pad(field, (0, 0, 0, 1)) for field in (self.value, self.largest, self.error)))
+
+
+def _rounded(value: Tensor, size: Tensor, brought: Tensor, roundings: int = 1) -> Approximate:
+    """What an operation found: exact arithmetic on its operands gives entries of at most that size."""
+    error = UNIT * roundings * size
+    return Approximate(value, size + error, brought + error)
+
+
+def sum_of(fields: Sequence[Approximate]) -> Approximate:
+    """Of one or more."""
+    return reduce(add, fields)
 
 
 @dataclass(frozen=True, eq=False)
 class ApproximateWeights:
     """Rows of attention, each of sum one; no weight is off by more than the part `error` of it."""
 
-    value: Float[Tensor, "*batch rows keys"]
-    error: Float[Tensor, "*some"]
+    value: Float[Tensor, "heads rows keys"]
+    error: Float[Tensor, "heads"]
 
     def times(self, field: Approximate) -> Approximate:
-        """P_ij z_ij: no weight exceeds one."""
-        part = self.error + 2 * UNIT
-        return Approximate(self.value * field.value, (field.error + part * field.size) * (1 + part))
+        """P_ij z_ij."""
+        part = self.error[:, None, None]
+        brought = self.value * (field.error * (1 + part) + part * field.largest)
+        return _rounded(self.value * field.value, self.value * field.largest, brought)
 
-    def centred(self, field: Approximate) -> Approximate:
-        """z_ij less the mean of its row under P, whose error counts in every column of the row."""
-        length = self.value.shape[-1]
-        part, root = self.error + UNIT * (length + 10), math.sqrt(length)
-        value = field.value - (self.value * field.value).sum(-1, keepdim=True)
-        return Approximate(value, (1 + root) * (field.error * (1 + part) + part * field.size))
+    def means(self, field: Approximate) -> Approximate:
+        """The mean of each row under P, in every column of the row."""
+        each = self.times(field)
+        value = torch.einsum("hij,lhij->lhi", self.value, field.value)[..., None]
+        largest, error = (sizes.sum(-1, keepdim=True).expand_as(sizes) for sizes in (each.largest, each.error))
+        return _rounded(value.expand_as(field.value), largest, error, self.value.shape[-1] + 10)

@@ -19,10 +19,10 @@ from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.attention.rounding import UNIT
 from robust_attn.bounds.bent import Bend, Bent
 from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, second_crossing, second_own, third_keys
+from robust_attn.bounds.higher import higher_rows
 from robust_attn.bounds.interval import MARGIN, Ball, Inflated, ball_of, inflated
 from robust_attn.bounds.rows import KnownRows, RowBlock, row_blocks
 from robust_attn.bounds.slopes import Slopes, block_slope, column_slope, slopes_on
-from robust_attn.bounds.third import third_rows
 from robust_attn.bounds.together import QuadraticRows, largest_value
 from robust_attn.budget import Budget, Wasserstein
 from robust_attn.spectral.norms import HeadNorms
@@ -88,27 +88,30 @@ def ball_norms(
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
 
 
-def third_norms(
+def higher_norms(
     layer: AttentionLayer,
     norms: HeadNorms,
     measure: TokenMeasure,
     budgets: Sequence[Budget],
+    orders: Sequence[int],
     *,
     known: KnownRows | None = None,
-) -> tuple[Float[Tensor, "*batch"], ...]:
-    """Upper values of the third derivative at every point of each budget, along displacements that are in it.
+) -> tuple[tuple[Float[Tensor, "*batch"], ...], ...]:
+    """For each budget upper values of derivatives of these orders, from three on, at all its points along displacements
+    that are in it.
 
     For layers without norms of queries and keys.
     """
     balls = [ball_of(measure, budget) for budget in budgets]
-    blocks: list[list[QuadraticRows]] = [[] for _ in balls]
+    blocks: list[list[list[QuadraticRows]]] = [[[] for _ in orders] for _ in balls]
     for rows in _rows(layer, measure, None, UNIT, known):
-        for ball, found in zip(balls, blocks, strict=True):
+        for ball, of_ball in zip(balls, blocks, strict=True):
             keys = ball if layer.sinks is None else ball.with_sink
-            found.append(_every_copy(_first_keys(third_rows(norms, keys, rows), measure.length), rows.rows))
+            for found, terms in zip(of_ball, higher_rows(norms, keys, rows, orders), strict=True):
+                found.append(_every_copy(_first_keys(terms, measure.length), rows.rows))
     return tuple(
-        largest_value(ball, _concatenated(found)) * (ball.eps * ball.eps) * MARGIN
-        for ball, found in zip(balls, blocks, strict=True)
+        tuple(largest_value(ball, _concatenated(found)) * (ball.eps * ball.eps) * MARGIN for found in of_ball)
+        for ball, of_ball in zip(balls, blocks, strict=True)
     )
 
 

@@ -25,7 +25,7 @@ from robust_attn.budget import Budget, PerToken, expect_budget
 from robust_attn.certificates.followed import Following
 from robust_attn.certificates.higher_orders import Orders, higher_orders
 from robust_attn.certificates.path import along_path, path_mean
-from robust_attn.certificates.second_constant import Pairs, SecondConstants
+from robust_attn.certificates.sampled_orders import Pairs, SampledOrders
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.matrix_norms import product_error
@@ -143,7 +143,8 @@ def certify(
     """The certificate of one measure, or of a batch. `deterministic` leaves out what holds only with high probability.
 
     With `seed` a certificate is repeated; without, its draws are made anew, so that nobody can have known them.
-    `pairs` of Gaussian samples make `local.third_order`, part of a second for every sample; 0 leaves it out.
+    `pairs` of Gaussian samples make `local.third_order`, part of a second for every sample, and where that is loose
+    `local.sixth_order`, some seconds; 0 leaves both out.
     `following` adds `local.fourth_order`: sharper on pretrained layers, some seconds for every sample.
     """
     expect_measure(measure)
@@ -154,8 +155,8 @@ def certify(
     weights = budget.weights(batched.to(torch.float64))
     seed = fresh_seed() if seed is None else seed
     estimate = local_lipschitz(layer, batched, weights=weights, seed=seed)
-    second = SecondConstants(layer, batched, weights, Pairs(pairs), seed) if pairs else None
-    found = certify_batch(layer, batched, budget, lipschitz=estimate, second=second, following=following)
+    sampled = SampledOrders(layer, batched, weights, Pairs(pairs), seed) if pairs else None
+    found = certify_batch(layer, batched, budget, lipschitz=estimate, sampled=sampled, following=following)
     return of_all(measure, found)
 
 
@@ -166,13 +167,13 @@ def certify_batch(
     *,
     lipschitz: LipschitzEstimate | None,
     norms: HeadNorms | None = None,
-    second: SecondConstants | None = None,
+    sampled: SampledOrders | None = None,
     following: Following | None = None,
     known: KnownRows | None = None,
 ) -> tuple[Certificate, ...]:
     """Certificates of every sample, in float64. `lipschitz` must be the local constant of this very measure.
 
-    A constant of the unsplit tokens does not do for a split measure: use `split_lipschitz` for that. `second` constants
+    A constant of the unsplit tokens does not do for a split measure: use `split_lipschitz` for that. `sampled` orders
     must be those of this measure, in the norm of this budget. `known` rows of this measure, or of the tokens that it is
     copies of, are not computed again.
     """
@@ -186,7 +187,7 @@ def certify_batch(
         along = path_norms(layer, without, measure, budget, unit=0.0)
         exact = all_bounds(layer, without, measure, budget, lipschitz, path=along, unit=0.0)
     if lipschitz is not None:
-        asked = Orders(layer, norms, measure, budget, lipschitz, path, second, following, known)
+        asked = Orders(layer, norms, measure, budget, lipschitz, path, sampled, following, known)
         found = higher_orders(asked, found, doubtful=unclear)
     seed = None if lipschitz is None else lipschitz.seed
     each = certificates_of(found, exact, within_range(layer, measure, budget.radius))

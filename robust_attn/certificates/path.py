@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from robust_attn.budget import Budget
@@ -29,30 +29,40 @@ def path_mean(values: Sequence[float], order: int) -> float:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the path t -> X + t d, 0 <= t <= 1: where it ends, and what no derivative by t exceeds on it."""
+    """A part of the path t -> X + t d, 0 <= t <= 1: where it ends, and what derivatives by t do not exceed on it.
+
+    `limits` are those of the first derivative, the second and so on.
+    """
 
     end: float
-    slope: float
-    curvature: float
-    third: float
+    limits: tuple[float, ...]
 
 
-def change_along(parts: Sequence[Part], *, slope: float, curvature: float) -> float:
-    """An upper value of the change over the whole path, `slope` and `curvature` those of its first and second
-    derivative at the tokens.
+def change_along(parts: Sequence[Part], known: Sequence[float]) -> float:
+    """An upper value of the change over the whole path, `known` those of the derivatives at the tokens, from the first
+    to the last but one of those that the parts have limits for.
 
-    A derivative is at most what it was where the part began and what the next one adds, and at most what is known of it
-    on the part (docs/proofs/local.md#path). Not a number if one of them is not.
+    A derivative is at most what those known where the part began make it, up to an order whose limit takes over, and at
+    most its own limit (docs/proofs/local.md#path). Not a number if one of them is not.
     """
-    if any(math.isnan(value) for value in (slope, curvature, *(each for part in parts for each in astuple(part)))):
+    if any(math.isnan(value) for value in (*known, *(each for part in parts for each in part.limits))):
         return math.nan
     start = change = 0.0
     for part in parts:
         step = part.end - start
-        steeper = min(curvature * step + part.third * step**2 / 2, part.curvature * step)
-        beyond = min(curvature * step**2 / 2 + part.third * step**3 / 6, part.curvature * step**2 / 2)
-        change += min(slope * step + beyond, part.slope * step)
-        slope = min(slope + steeper, part.slope)
-        curvature = min(curvature + part.third * step, part.curvature)
+        change += _at_most((0.0, *known), (math.inf, *part.limits), step)
+        known = [_at_most(known[order:], part.limits[order:], step) for order in range(len(known))]
         start = part.end
     return change
+
+
+def _at_most(known: Sequence[float], limits: Sequence[float], step: float) -> float:
+    """What a derivative does not exceed after a step: `known` are it and the next ones where the step began, `limits`
+    theirs along it, and of one more.
+    """
+    best, taylor, power = limits[0], 0.0, 1.0
+    for order, (value, limit) in enumerate(zip(known, limits[1:], strict=True), start=1):
+        taylor += value * power
+        power *= step / order
+        best = min(best, taylor + limit * power)
+    return best

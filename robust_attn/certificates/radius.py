@@ -18,7 +18,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
 from robust_attn.budget import Budget
 from robust_attn.certificates.layer import Certificate, certify_batch
-from robust_attn.certificates.second_constant import Pairs, SecondConstants
+from robust_attn.certificates.sampled_orders import Pairs, SampledOrders
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz
 from robust_attn.spectral.norms import HeadNorms, head_norms
@@ -109,13 +109,13 @@ def certified_radius(
     if measure.points.dim() != 2:
         raise ValueError(f"expected points [n, d] of one measure, got {tuple(measure.points.shape)}")
     batched = stack([measure])
-    estimate = second = None
+    estimate = sampled = None
     if not deterministic:
         weights = budget(1.0).weights(batched.to(torch.float64))
         seed = fresh_seed() if seed is None else seed
         estimate = local_lipschitz(layer, batched, weights=weights, seed=seed)
-        second = SecondConstants(layer, batched.to(torch.float64), weights, Pairs(), seed)
-    return certified_radii(layer, batched, budget, tolerance, lipschitz=estimate, second=second)[0]
+        sampled = SampledOrders(layer, batched.to(torch.float64), weights, Pairs(), seed)
+    return certified_radii(layer, batched, budget, tolerance, lipschitz=estimate, sampled=sampled)[0]
 
 
 def certified_radii(
@@ -126,9 +126,9 @@ def certified_radii(
     *,
     lipschitz: LipschitzEstimate | None,
     norms: HeadNorms | None = None,
-    second: SecondConstants | None = None,
+    sampled: SampledOrders | None = None,
 ) -> tuple[CertifiedRadius, ...]:
-    """The certified radius of every sample; `lipschitz` and `second` must be constants of this very measure."""
+    """The certified radius of every sample; `lipschitz` and `sampled` must be those of this very measure."""
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise UserError(f"tolerance must be a finite number above zero, got {tolerance}.")
     layer = layer.to(torch.float64)
@@ -137,8 +137,8 @@ def certified_radii(
     for index in range(measure.points.shape[0]):
         alone, estimate = _alone(measure, index), _estimate_of(lipschitz, index)
         slope = float(norms.value.sum() if estimate is None else estimate.upper[0])
-        curved = None if second is None else second.alone(index)
-        at = _certificates(layer, alone, budget, norms, lipschitz=estimate, second=curved)
+        orders = None if sampled is None else sampled.alone(index)
+        at = _certificates(layer, alone, budget, norms, lipschitz=estimate, sampled=orders)
         constant = bool((norms.value == 0).all())
         found.append(_everywhere(at, tolerance) if constant else largest_radius(at, tolerance, slope=slope))
     return tuple(found)
@@ -229,12 +229,12 @@ def _certificates(
     norms: HeadNorms,
     *,
     lipschitz: LipschitzEstimate | None,
-    second: SecondConstants | None,
+    sampled: SampledOrders | None,
 ) -> CertificateAt:
     """The certificate of a batch of one as a function of the radius; constants and norms are computed once."""
 
     def at(radius: float) -> Certificate:
-        return certify_batch(layer, measure, budget(radius), lipschitz=lipschitz, norms=norms, second=second)[0]
+        return certify_batch(layer, measure, budget(radius), lipschitz=lipschitz, norms=norms, sampled=sampled)[0]
 
     return at
 

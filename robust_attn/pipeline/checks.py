@@ -128,14 +128,14 @@ def certify_records(
         estimate = _constant(part, False, budget, options)
         layer, inputs = part.layer.to(torch.float64), part.inputs.to(torch.float64)
         norms = head_norms(layer, positions=inputs.positions)
-        second = options.second_constants(layer, inputs, budget)
+        sampled = options.sampled_orders(layer, inputs, budget)
         certificates = certify_batch(
-            layer, inputs, budget, lipschitz=estimate, norms=norms, second=second, following=options.following
+            layer, inputs, budget, lipschitz=estimate, norms=norms, sampled=sampled, following=options.following
         )
         radii: Sequence[Any] = [None] * part.samples
         if tolerance is not None:
             radii = certified_radii(
-                layer, inputs, type(budget), tolerance, lipschitz=estimate, norms=norms, second=second
+                layer, inputs, type(budget), tolerance, lipschitz=estimate, norms=norms, sampled=sampled
             )
         for sample, (certificate, radius) in enumerate(zip(certificates, radii, strict=True)):
             yield CertifyRecord(
@@ -151,7 +151,7 @@ def tightness_records(
     """Certificates of every sample at every radius, from one local constant."""
     estimate = layer_estimate(job, kind(1.0).weights(job.inputs), options, split=False)
     norms = head_norms(job.layer.to(torch.float64), positions=job.inputs.positions)
-    second = options.second_constants(job.layer, job.inputs, kind(1.0))
+    sampled = options.sampled_orders(job.layer, job.inputs, kind(1.0))
     for radius in radii:
         budget = kind(radius)
         certificates = certify_batch(
@@ -160,7 +160,7 @@ def tightness_records(
             budget,
             lipschitz=estimate,
             norms=norms,
-            second=second,
+            sampled=sampled,
             following=options.following,
         )
         for sample, certificate in enumerate(certificates):
@@ -223,7 +223,7 @@ def _certificates(
         result.budget,
         lipschitz=estimate,
         norms=ready.norms,
-        second=options.second_constants(job.layer, base, result.budget, split=base.length > job.inputs.length),
+        sampled=options.sampled_orders(job.layer, base, result.budget, split=base.length > job.inputs.length),
         following=options.following,
         known=ready.rows,
     )

@@ -13,7 +13,7 @@ from robust_attn.attention.measure import TokenMeasure
 from robust_attn.bounds.rows import KnownRows
 from robust_attn.budget import Budget
 from robust_attn.certificates.followed import Following
-from robust_attn.certificates.second_constant import MOST_ASKED, MOST_ENTRIES, Pairs, SecondConstants
+from robust_attn.certificates.sampled_orders import MOST_ASKED, MOST_ENTRIES, Pairs, SampledOrders
 from robust_attn.data.rows import Origin
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.lipschitz import local_lipschitz, split_lipschitz
@@ -24,8 +24,9 @@ class CertificateOptions:
     """How local constants are bounded: with Lanczos values and their failure probability, or without.
 
     `seed` draws their starts, one and the same for every layer: none of them chose its weights by it. It is fresh
-    unless given, and depends on nothing else of a run. `pairs` are those of the second order (`local.third_order`): by
-    default there are some where tokens stay whole, and none where they are split, which would take twice as long.
+    unless given, and depends on nothing else of a run. `pairs` are the Gaussian samples of the second order
+    (`local.third_order`) and, where that is loose, of those up to the fifth (`local.sixth_order`): by default there are
+    some where tokens stay whole, and none where they are split, which would take twice as long.
     `following` asks for the bound that follows higher orders.
     """
 
@@ -36,16 +37,16 @@ class CertificateOptions:
     pairs: int | None = None
     following: Following | None = None
 
-    def second_constants(
+    def sampled_orders(
         self, layer: AttentionLayer, measure: TokenMeasure, budget: Budget, *, split: bool = False
-    ) -> SecondConstants | None:
-        """Upper values of second derivatives at a batch, not computed yet; None where none are wanted."""
+    ) -> SampledOrders | None:
+        """Upper values of the derivatives at a batch beyond the first, not computed yet; None where none are wanted."""
         count = (0 if split else Pairs.count) if self.pairs is None else self.pairs
         if self.deterministic or not count:
             return None
         measure = measure.to(torch.float64)
         pairs = Pairs(count, self.failure_probability, MOST_ENTRIES if self.pairs is None else MOST_ASKED)
-        return SecondConstants(layer.to(torch.float64), measure, budget.weights(measure), pairs, self.seed)
+        return SampledOrders(layer.to(torch.float64), measure, budget.weights(measure), pairs, self.seed)
 
 
 @dataclass(frozen=True)

@@ -13,25 +13,33 @@ SEED = st.integers(0, 10**6)
 
 
 def drawn(seed: int, *shape: int, error: float = 0.0) -> Approximate:
-    """Numbers of very different sizes, so that sums cancel."""
+    """Two matrices of numbers of very different sizes, so that sums cancel; one head."""
     g = generator(seed)
-    value = torch.randn(*shape, generator=g, dtype=torch.float64) * 10 ** (
-        4 * torch.randn(*shape, generator=g, dtype=torch.float64)
+    value = torch.randn(2, 1, *shape, generator=g, dtype=torch.float64) * 10 ** (
+        4 * torch.randn(2, 1, *shape, generator=g, dtype=torch.float64)
     )
-    return Approximate(value, torch.full(shape[:-2], error, dtype=torch.float64))
+    return Approximate.of(value, error * torch.rand(1, *shape, generator=g, dtype=torch.float64))
 
 
 def long(value: torch.Tensor) -> np.ndarray:
     return value.numpy().astype(np.longdouble)
 
 
-def distance(found: Approximate, exact: np.ndarray) -> float:
-    return float(np.sqrt(((long(found.value) - exact) ** 2).sum()))
+def is_within(found: Approximate, exact: np.ndarray) -> bool:
+    """Entry by entry."""
+    return bool((np.abs(long(found.value) - exact) <= long(found.error)).all())
+
+
+def moved(given_: Approximate, seed: int) -> np.ndarray:
+    """As far from what is given as its errors allow, each entry up or down."""
+    way = torch.randn(given_.value.shape, generator=generator(seed), dtype=torch.float64).sign()
+    return long(given_.value) + long(0.999 * way * given_.error)
 
 
 OPERATIONS = {
-    "product": (lambda a, b: a @ b.transposed(), lambda a, b: a @ b.T),
+    "product": (lambda a, b: a @ b.transposed(), lambda a, b: a @ b.swapaxes(-1, -2)),
     "sum": (lambda a, b: a + b, lambda a, b: a + b),
+    "difference": (lambda a, b: a - b, lambda a, b: a - b),
     "entries": (lambda a, b: a * b, lambda a, b: a * b),
     "scaled": (lambda a, b: a.scaled(-0.3) + b, lambda a, b: a * np.longdouble(-0.3) + b),
 }
@@ -43,7 +51,7 @@ def test_rounding_is_within_the_error(name, seed):
     ours, exact = OPERATIONS[name]
     one, other = drawn(seed, 5, 7), drawn(seed + 1, 5, 7)
     found = ours(one, other)
-    assert distance(found, exact(long(one.value), long(other.value))) <= float(found.error)
+    assert is_within(found, exact(long(one.value), long(other.value)))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -52,12 +60,7 @@ def test_what_operands_bring_along_is_passed_on(name, seed):
     """Exact operands that differ from those given by as much as their errors allow."""
     ours, exact = OPERATIONS[name]
     one, other = drawn(seed, 5, 7, error=0.7), drawn(seed + 1, 5, 7, error=0.2)
-    moved = []
-    for index, given_ in enumerate((one, other)):
-        way = torch.randn(5, 7, generator=generator(seed + 2 + index), dtype=torch.float64)
-        moved.append(long(given_.value) + long(way / way.norm() * given_.error))
-    found = ours(one, other)
-    assert distance(found, exact(*moved)) <= float(found.error)
+    assert is_within(ours(one, other), exact(moved(one, seed + 2), moved(other, seed + 3)))
 
 
 @given(seed=SEED, part=st.sampled_from([0.0, 1e-3]), brought=st.sampled_from([0.0, 0.4]))
@@ -66,26 +69,38 @@ def test_weights_and_means_are_within_the_error(seed, part, brought):
     g = generator(seed)
     weights = (3 * torch.randn(4, 6, generator=g, dtype=torch.float64)).softmax(-1)
     off = 1 + part * (2 * torch.rand(4, 6, generator=g, dtype=torch.float64) - 1)
-    field, way = drawn(seed, 4, 6, error=brought), torch.randn(4, 6, generator=g, dtype=torch.float64)
-    exact_field = long(field.value) + long(way / way.norm() * brought)
-    exact_weights = long(weights) * long(off)
-    known = ApproximateWeights(weights, torch.tensor(part, dtype=torch.float64))
-    assert distance(known.times(field), exact_weights * exact_field) <= float(known.times(field).error)
-    centred = exact_field - (exact_weights * exact_field).sum(-1, keepdims=True)
-    assert distance(known.centred(field), centred) <= float(known.centred(field).error)
+    field = drawn(seed, 4, 6, error=brought)
+    exact_field, exact_weights = moved(field, seed + 1), long(weights) * long(off)
+    known = ApproximateWeights(weights[None], torch.tensor([part], dtype=torch.float64))
+    assert is_within(known.times(field), exact_weights * exact_field)
+    means = (exact_weights * exact_field).sum(-1, keepdims=True) + np.zeros((2, 1, 4, 6))
+    assert is_within(known.means(field), means)
+    assert is_within(field - known.means(field), exact_field - means)
 
 
-def test_a_product_by_hand():
-    """(3, 4) (1, 0)^T with errors 0.5 and 0.1: 5 * 0.1 + 0.5 * 1 + 0.05 = 1.05, rounding aside."""
-    one = Approximate(torch.tensor([[3.0, 4.0]]).double(), torch.tensor(0.5, dtype=torch.float64))
-    other = Approximate(torch.tensor([[1.0], [0.0]]).double(), torch.tensor(0.1, dtype=torch.float64))
-    found = one @ other
-    assert found.value.item() == 3.0
-    assert float(found.error) == pytest.approx(1.05, rel=1e-12)
+def test_products_by_hand():
+    """(3, 4) (1, 2)^T with errors (0.5, 0.1) and (0.1, 0.2): 0.1 * 3 + 0.2 * 4, 0.5 * 1.1, 0.1 * 2.2 and rounding.
+
+    Entry by entry: 3 * 0.1 + 0.5 * 1.1, and 4 * 0.2 + 0.1 * 2.2. A second matrix of smaller entries changes nothing.
+    """
+    values, errors = [[3.0, 4.0], [-1.0, 2.0]], [[0.5, 0.1], [0.1, 0.2]]
+    one = Approximate.of(torch.tensor(values).double()[:, None, None], torch.tensor([[errors[0]]]).double())
+    other = Approximate.of(torch.tensor([[[[1.0, 2.0]]]]).double(), torch.tensor([[errors[1]]]).double())
+    assert (one @ other.transposed()).value.flatten().tolist() == [11.0, 3.0]
+    assert (one @ other.transposed()).error.item() == pytest.approx(1.1 + 0.55 + 0.22)
+    assert (one * other).error.flatten().tolist() == pytest.approx([0.3 + 0.55, 0.8 + 0.22])
 
 
 def test_a_row_more_is_exactly_zero():
     one = drawn(0, 2, 3, error=0.1)
-    assert one.with_zero(-2).value.tolist() == [*one.value.tolist(), [0.0] * 3]
-    assert one.with_zero(-1).value.tolist() == [[*row, 0.0] for row in one.value.tolist()]
-    assert float(one.with_zero(-2).error) == 0.1
+    assert one.with_zero().value[0, 0].tolist() == [*one.value[0, 0].tolist(), [0.0] * 3]
+    assert one.with_zero().error[0].tolist() == [*one.error[0].tolist(), [0.0] * 3]
+
+
+@given(seed=SEED)
+def test_sizes_are_upper_values_and_may_be_read_again(seed):
+    found = drawn(seed, 3, 3) * drawn(seed + 1, 3, 3) - drawn(seed + 2, 3, 3) @ drawn(seed + 3, 3, 3)
+    again = found.read_again()
+    assert (again.largest <= found.largest).all()
+    assert torch.equal(again.largest, found.value.abs().amax(0))
+    assert torch.equal(again.error, found.error)
