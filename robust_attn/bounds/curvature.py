@@ -3,7 +3,7 @@
 With c_j = <g_ij, d_j> and a_j = <y_ij, d_i> the slopes of the logits along a displacement d, and u the values:
 moving values and moving keys, 2 Cov(u', c); the third moment of the keys, E[(u - m)(c - c_bar)^2]; that of the query,
 E[(u - m)(a - a_bar)^2]; and what is linear in d_i and in the d_j (`cross_terms`). Third derivatives
-are put together from the same parts (`third.py`).
+and higher are put together from the same parts (`higher.py`).
 """
 
 from __future__ import annotations
