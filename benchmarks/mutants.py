@@ -183,6 +183,7 @@ MUTANTS = (
         "bounds/curvature.py",
         "bounds/test_curvature.py",
         ("key_error", "* own + data.key_error[..., None, None]", "* own", PULL),
+        ("proportion", "self.root * most.sqrt()", "self.root * least.sqrt()", "at_weights_in_proportion"),
         (
             "split",
             "(t + 2 * at.value_deviation",
@@ -419,6 +420,7 @@ MUTANTS = (
         "spectral/test_matrix_norms.py",
         ("svd_margin", "SVD_MARGIN = 1e-11", "SVD_MARGIN = -1e-11", SPECTRAL),
         ("gram_iteration", "safe.log() / 2**step", "safe.log() / 3**step", SPECTRAL),
+        ("confirmed", "(failed == 0) &", "(failed == failed) &", "a_guess_that_is_too_small_is_not_confirmed"),
         (
             "product",
             "return found + product_error(left, right, unit=unit)",
