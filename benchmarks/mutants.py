@@ -183,7 +183,12 @@ MUTANTS = (
         "bounds/curvature.py",
         "bounds/test_curvature.py",
         ("key_error", "* own + data.key_error[..., None, None]", "* own", PULL),
-        ("proportion", "self.root * most.sqrt()", "self.root * least.sqrt()", "at_weights_in_proportion"),
+        (
+            "proportion",
+            "self.root * most.sqrt()",
+            "self.root * least.sqrt()",
+            "heads_together_at_weights_in_proportion",
+        ),
         (
             "split",
             "(t + 2 * at.value_deviation",
