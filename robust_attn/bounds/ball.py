@@ -64,6 +64,7 @@ class _Terms:
 
 
 Fields = TypeVar("Fields", _Terms, Slopes, QuadraticRows)
+Item = TypeVar("Item")
 
 
 def ball_norms(
@@ -86,7 +87,7 @@ def ball_norms(
     bent = Bent.of(layer, measure, unit=unit) if layer.normed else None
     for rows in _rows(layer, measure, bent, unit, known):
         centre, near = None, None
-        for ball, found in zip(reversed(balls), reversed(blocks), strict=True):
+        for ball, found in _middle_first(list(zip(balls, blocks, strict=True))):
             keys = ball if layer.sinks is None else ball.with_sink
             bend = None if bent is None else bent.on(ball.reach, rows.rows, sink=layer.sinks is not None)
             own = norms if bend is None else bend.norms(norms)
@@ -145,6 +146,12 @@ def centre_norms(
         ]
     )
     return torch.minimum(column_slope(ball, found), block_slope(ball, found)) * MARGIN
+
+
+def _middle_first(items: list[Item]) -> list[Item]:
+    """The one in the middle before the others: it is nearest to all of them."""
+    middle = (len(items) - 1) // 2
+    return [*items[middle : middle + 1], *items[:middle], *items[middle + 1 :]]
 
 
 def _rows(
