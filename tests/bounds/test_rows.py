@@ -63,6 +63,16 @@ def test_gram_of_the_key_slopes_agrees_with_autograd(case):
                 assert torch.allclose(slope[:, i, j, j] @ slope[:, i, j, j].T, gram, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_looked_at_one_by_one_are_the_same(monkeypatch, case):
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
+    (together,) = row_blocks(layer, measure)
+    monkeypatch.setattr(module, "CACHED_ELEMENTS", 1)
+    (alone,) = row_blocks(layer, measure)
+    for name in ("value_distance", "value_deviation", "slope_distance", "slope_deviation", "query_block"):
+        assert torch.allclose(getattr(together, name), getattr(alone, name), rtol=1e-12, atol=1e-14), name
+
+
 def test_blocks_cover_all_rows(monkeypatch):
     monkeypatch.setattr(module, "PAIR_ELEMENTS", 1)
     blocks = list(row_blocks(random_layer(CASES[0], generator(0)), random_measure(CASES[0], generator(1), length=3)))
