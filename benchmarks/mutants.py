@@ -184,6 +184,12 @@ MUTANTS = (
         "bounds/test_curvature.py",
         ("key_error", "* own + data.key_error[..., None, None]", "* own", PULL),
         (
+            "proportion",
+            "self.root * most.sqrt()",
+            "self.root * least.sqrt()",
+            "heads_together_at_weights_in_proportion",
+        ),
+        (
             "split",
             "(t + 2 * at.value_deviation",
             "(t + at.value_deviation",
@@ -220,7 +226,7 @@ MUTANTS = (
             "joining_heads_that_write_to_one_place_by_hand",
         ),
         ("own_floor", "(1 - 2 * at.floor).abs()", "(1 - 2 * u).abs()", "row_sums_of_an_interval_by_hand"),
-        ("drift", "(joint + drift) ** 2", "joint**2", "one_head_has_nothing_to_join"),
+        ("drift", "(together.root + drift) ** 2", "together.root**2", "one_head_has_nothing_to_join"),
         ("joined_cross_terms", "values.square().sum(-2).sqrt()", "values.amax(-2)", TWO_HEADS),
     ),
     *_altered(
@@ -425,10 +431,25 @@ MUTANTS = (
             "covariance + both + points, torch.inf).amax(-2)",
             TWO_HEADS,
         ),
-        ("points", "difference.norm(dim=-1) + 2 * error[..., None, None]", "difference.norm(dim=-1)", COVERED),
-        ("deviation", "deviation + error[..., None], weighted", "deviation, weighted", COVERED),
-        ("covariance", "(weight + weight**2 + summed)", "summed", COVERED),
-        ("unknown_weights", "unknown = ~(error <= KNOWN_LOGITS)", "unknown = error.isnan()", UNKNOWN_WEIGHTS),
+        ("points", "self.distance + 2 * error[..., None, None]", "self.distance", COVERED),
+        (
+            "deviation",
+            "self.deviation + error[..., None])",
+            "self.deviation)",
+            "points_that_are_known_up_to_an_error_by_hand",
+        ),
+        (
+            "covariance",
+            "slopes.deviation * (weight + weight**2)",
+            "slopes.deviation * 0",
+            "what_a_query_block_allows_for_by_hand",
+        ),
+        (
+            "unknown_weights",
+            "unknown = ~(error <= KNOWN_LOGITS)",
+            "unknown = error.isnan()",
+            "logits_that_err_too_much_leave_equal_weights_off_by_anything",
+        ),
     ),
     *_altered(
         "spectral/run_upper.py",
@@ -479,6 +500,7 @@ MUTANTS = (
         "spectral/test_matrix_norms.py",
         ("svd_margin", "SVD_MARGIN = 1e-11", "SVD_MARGIN = -1e-11", SPECTRAL),
         ("gram_iteration", "safe.log() / 2**step", "safe.log() / 3**step", SPECTRAL),
+        ("confirmed", "(failed == 0) &", "(failed == failed) &", "a_guess_that_is_too_small_is_not_confirmed"),
         (
             "product",
             "return found + product_error(left, right, unit=unit)",

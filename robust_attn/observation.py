@@ -15,6 +15,8 @@ from robust_attn.attention.rounding import evaluation_error
 from robust_attn.budget import Budget
 
 SHRINKINGS = 53
+ROUNDED_COST = 1e-13
+"""Costs of transport are compared up to this part."""
 
 
 class BudgetExceededError(RuntimeError):
@@ -103,7 +105,7 @@ def _points_inside(
 def wasserstein_distance(
     first: Float[Tensor, "*batch n d"], second: Float[Tensor, "*batch n d"], masses: Float[Tensor, "*batch n"]
 ) -> Float[Tensor, "*batch"]:
-    """W2 between two measures with the same masses, exactly: between equal masses an assignment, else POT's solver.
+    """W2 between two measures with the same masses, exactly: by an assignment where that is enough, else POT's solver.
 
     Atom by atom is one of the couplings that it minimises over, so what rounding puts above that is taken off.
     """
@@ -129,14 +131,20 @@ def _power_of_two(size: float) -> float:
 def _transport_cost(cost: Float[Tensor, "n n"], weights: Float[Tensor, "n"]) -> float:
     """The least cost of bringing the weights to themselves.
 
-    Equal weights are brought by a permutation (Birkhoff and von Neumann), and SciPy is there; importing POT takes
-    seconds.
+    Equal weights are brought by a permutation (Birkhoff and von Neumann). And where no permutation of the atoms is
+    cheaper than to bring each to itself, that is the cheapest for all weights (docs/proofs/splitting.md#transport).
+    SciPy is there; importing POT takes seconds.
     """
-    if bool((weights == weights[0]).all()):
-        from scipy.optimize import linear_sum_assignment
+    from scipy.optimize import linear_sum_assignment
 
-        rows, columns = linear_sum_assignment(cost.numpy())
-        return float((weights[0] * cost[rows, columns]).sum())
+    present = weights > 0
+    cost, weights = cost[present][:, present], weights[present]
+    rows, columns = linear_sum_assignment(cost.numpy())
+    least, each = cost[rows, columns].sum(), cost.diagonal()
+    if bool((weights == weights[0]).all()):
+        return float(weights[0] * least)
+    if bool(each.sum() - least <= ROUNDED_COST * each.sum()):
+        return float((weights * each).sum())
     import ot
 
     return float(ot.emd2(weights.numpy(), weights.numpy(), cost.numpy(), numItermax=1_000_000))

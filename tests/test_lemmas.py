@@ -94,6 +94,18 @@ def test_how_often_a_start_is_nearly_orthogonal(size):
         assert (first < delta).mean() <= stated + 5 * math.sqrt(stated / 20_000)
 
 
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 30), log_part=st.floats(-17, -12), above=st.booleans())
+def test_where_cholesky_ends_the_matrix_is_nearly_positive(seed, size, log_part, above):
+    """docs/proofs/spectral.md#verified-guess: C <= l (1 + 2 u (k + 3)^2) where the factorisation of l I - C ends."""
+    g = np.random.default_rng(seed)
+    factor = g.standard_normal((size, size)) * g.uniform(0, 1, size) ** 4
+    C = factor @ factor.T
+    largest = float(np.linalg.eigvalsh(C)[-1])
+    guess = largest * (1 + 10**log_part if above else 1 - 10**log_part)
+    ended = int(torch.linalg.cholesky_ex(torch.from_numpy(guess * np.eye(size) - C)).info) == 0
+    assert not ended or largest * (1 - size * 2.0**-52) <= guess * (1 + 2 * 2.0**-53 * (size + 3) ** 2)
+
+
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 12), log_eta=st.floats(-12, -3))
 def test_gram_iteration_of_a_matrix_that_is_nearly_symmetric(seed, size, log_eta):
     """docs/proofs/spectral.md#gram-iteration: M = C + E, |E| <= eta |C|: not below |C| (1 - 2 eta)."""

@@ -1,3 +1,6 @@
+import sys
+
+import ot
 import pytest
 import torch
 from hypothesis import given
@@ -8,6 +11,28 @@ from robust_attn.attention.rounding import evaluation_error
 from robust_attn.budget import BUDGETS, Wasserstein
 from robust_attn.observation import BudgetExceededError, moved_inside, observe, wasserstein_distance
 from tests.cases import CASES, generator, one_sample, random_layer, random_measure, scalar_layer, scalar_measure
+
+
+@given(seed=st.integers(0, 10**6), log_size=st.floats(-3, 1), copies=st.integers(1, 2))
+def test_transport_by_an_assignment_is_that_of_the_solver(seed, log_size, copies):
+    """Atoms of unequal mass, some at one place and one without any, that move little or past one another."""
+    g = torch.Generator().manual_seed(seed)
+    first = torch.randn(5, 2, generator=g, dtype=torch.float64).repeat_interleave(copies, dim=0)
+    second = first + 10**log_size * torch.randn(first.shape, generator=g, dtype=torch.float64)
+    masses = torch.rand(len(first), generator=g, dtype=torch.float64) + 0.01
+    masses[0] = 0.0
+    masses = masses / masses.sum()
+    cost = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist") ** 2
+    exact = ot.emd2(masses.numpy(), masses.numpy(), cost.numpy()) ** 0.5
+    assert float(wasserstein_distance(first, second, masses)) == pytest.approx(exact, rel=1e-9)
+
+
+def test_what_moves_little_needs_no_solver(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ot", None)
+    first, masses = torch.tensor([[0.0], [1.0]]).double(), torch.tensor([0.25, 0.75]).double()
+    assert float(wasserstein_distance(first, first + 0.1, masses)) == pytest.approx(0.1)
+    with pytest.raises(ImportError):
+        wasserstein_distance(first, first.flip(0) + 0.1, masses)
 
 
 def test_exact_transport_by_hand():

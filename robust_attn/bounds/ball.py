@@ -18,7 +18,16 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, stack
 from robust_attn.attention.rounding import UNIT
 from robust_attn.bounds.bent import Bend, Bent
-from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, second_crossing, second_own, third_keys
+from robust_attn.bounds.curvature import (
+    Joined,
+    cross_terms,
+    joined,
+    key_form,
+    moving_values,
+    second_crossing,
+    second_own,
+    third_keys,
+)
 from robust_attn.bounds.higher import higher_rows
 from robust_attn.bounds.interval import MARGIN, Ball, Inflated, ball_of, inflated
 from robust_attn.bounds.rows import KnownRows, RowBlock, row_blocks
@@ -55,6 +64,7 @@ class _Terms:
 
 
 Fields = TypeVar("Fields", _Terms, Slopes, QuadraticRows)
+Item = TypeVar("Item")
 
 
 def ball_norms(
@@ -76,14 +86,16 @@ def ball_norms(
     blocks: list[list[_Terms]] = [[] for _ in balls]
     bent = Bent.of(layer, measure, unit=unit) if layer.normed else None
     for rows in _rows(layer, measure, bent, unit, known):
-        centre = None
-        for ball, found in zip(balls, blocks, strict=True):
+        centre, near = None, None
+        for ball, found in _middle_first(list(zip(balls, blocks, strict=True))):
             keys = ball if layer.sinks is None else ball.with_sink
             bend = None if bent is None else bent.on(ball.reach, rows.rows, sink=layer.sinks is not None)
             own = norms if bend is None else bend.norms(norms)
+            here = _here(own, keys, rows, bend, near)
+            near = here if near is None else near
             if centre is None or bend is not None:  # the same for every ball, but for norms that depend on it
-                centre = _centre(own, keys, layer.even_slopes, rows)
-            terms = _terms(own, keys, layer.even_slopes, rows, bend=bend, centre=centre)
+                centre = _centre(own, keys, layer.even_slopes, rows, near)
+            terms = _terms(own, keys, layer.even_slopes, rows, bend=bend, centre=centre, here=here)
             found.append(_every_copy(_first_keys(terms, measure.length), rows.rows))
     return tuple(_assemble(ball, _concatenated(found)) for ball, found in zip(balls, blocks, strict=True))
 
@@ -137,6 +149,12 @@ def centre_norms(
         ]
     )
     return torch.minimum(column_slope(ball, found), block_slope(ball, found)) * MARGIN
+
+
+def _middle_first(items: list[Item]) -> list[Item]:
+    """The one in the middle before the others: it is nearest to all of them."""
+    middle = (len(items) - 1) // 2
+    return [*items[middle : middle + 1], *items[:middle], *items[middle + 1 :]]
 
 
 def _rows(
@@ -220,20 +238,39 @@ def _assemble(ball: Ball, terms: _Terms) -> BallNorms:
     )
 
 
-def _centre(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock) -> Slopes:
+@dataclass(frozen=True, eq=False)
+class _Here:
+    """What is known on a ball, and of the heads together with the weights of the key forms that are asked for."""
+
+    at: Inflated
+    third_weights: Float[Tensor, "*batch heads rows keys"]
+    keys: Joined | None
+    thirds: Joined | None
+
+
+def _here(norms: HeadNorms, ball: Ball, data: RowBlock, bend: Bend | None, near: _Here | None) -> _Here:
+    """On one ball; `near` is what is known on another one."""
+    at = inflated(norms, ball, data, bend)
+    third_weights = third_keys(at, ball.inverse[..., None, None, :])
+    keys, thirds = (None, None) if near is None else (near.keys, near.thirds)
+    return _Here(at, third_weights, joined(data, at.variance, keys), joined(data, third_weights, thirds))
+
+
+def _centre(norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock, near: _Here | None = None) -> Slopes:
     """The derivative at the tokens themselves."""
     at = inflated(norms, ball.centre, data)
-    slopes = slopes_on(norms, even_slopes, at, key_form(norms, ball.centre, data, at, at.variance))
+    together = joined(data, at.variance, None if near is None else near.keys)
+    slopes = slopes_on(norms, even_slopes, at, key_form(norms, ball.centre, data, at, at.variance, together=together))
     return replace(slopes, queries=torch.minimum(slopes.queries, data.query_block))
 
 
 def _terms(
-    norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock, *, bend: Bend | None, centre: Slopes
+    norms: HeadNorms, ball: Ball, even_slopes: bool, data: RowBlock, *, bend: Bend | None, centre: Slopes, here: _Here
 ) -> _Terms:
     """One block of rows: bounds of the derivative, of the second derivative and of the hull."""
-    at = inflated(norms, ball, data, bend)
-    keys = key_form(norms, ball, data, at, at.variance)
-    thirds = key_form(norms, ball, data, at, third_keys(at, ball.inverse[..., None, None, :]))
+    at = here.at
+    keys = key_form(norms, ball, data, at, at.variance, together=here.keys)
+    thirds = key_form(norms, ball, data, at, here.third_weights, together=here.thirds)
     cross_rows, cross_matrix = cross_terms(norms, ball, at, keys, second_crossing(at))
     slopes = slopes_on(norms, even_slopes, at, keys)
     return _Terms(

@@ -19,6 +19,10 @@ from robust_attn.bounds.rows import RowBlock
 from robust_attn.spectral.matrix_norms import covariance_norm_upper
 from robust_attn.spectral.norms import HeadNorms
 
+ALIKE = 1.02
+"""Weights of heads that grow from one ball to another by factors this near to one another, squared, count as
+proportional."""
+
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
@@ -93,24 +97,62 @@ def _either(*ways: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     return best, matrices.gather(0, choice[None, ..., None].expand(1, *matrices.shape[1:]))[0]
 
 
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Upper values of the root of the largest eigenvalue of sum_h w^h_ij g g^T at the tokens, with the weights w."""
+
+    weights: Float[Tensor, "*batch heads rows n"]
+    root: Float[Tensor, "*batch rows n"]
+
+    def at_weights(self, weights: Float[Tensor, "*batch heads rows n"]) -> Joined | None:
+        """The same with other weights, from how many times the largest of them is these; None where heads differ.
+
+        The form grows with every weight, so with a common factor it is that factor times as large.
+        """
+        ratio = torch.where(weights > 0, weights / self.weights, 0.0)
+        most, least = ratio.amax(-3), ratio.amin(-3)
+        if not bool((most <= ALIKE**2 * least).all()):
+            return None
+        return Joined(weights, self.root * most.sqrt())
+
+
+def joined(data: RowBlock, weights: Float[Tensor, "*batch heads rows n"], near: Joined | None = None) -> Joined | None:
+    """The heads together at the tokens; from those of weights that are `near`, where these are nearly proportional.
+
+    With G the Gram matrix of the slopes the eigenvalue is that of sqrt(w) G sqrt(w). None where G is not known.
+    """
+    if data.key_gram is None:
+        return None
+    found = None if near is None else near.at_weights(weights)
+    if found is not None:
+        return found
+    root = weights.sqrt().movedim(-3, -1)
+    return Joined(weights, covariance_norm_upper(root[..., :, None] * data.key_gram * root[..., None, :]).sqrt())
+
+
 def key_form(
-    norms: HeadNorms, ball: Ball, data: RowBlock, at: Inflated, weights: Float[Tensor, "*batch heads rows n"]
+    norms: HeadNorms,
+    ball: Ball,
+    data: RowBlock,
+    at: Inflated,
+    weights: Float[Tensor, "*batch heads rows n"],
+    *,
+    together: Joined | None = None,
 ) -> Float[Tensor, "*batch rows n"]:
     """Upper values over the ball of the largest eigenvalue of sum_h w^h_ij g g^T, g = ds^h_ij/dx_j.
 
     One displacement of token j cannot be aligned with the slopes of all heads at once: that is what is won over adding
-    heads up. With G the Gram matrix of the slopes the eigenvalue is that of sqrt(w) G sqrt(w); on the ball each slope
-    moves by at most |A_h| times the reach of i, which adds to the square root, as does what rounding may have taken.
+    heads up. On the ball each slope moves by at most |A_h| times the reach of i, which adds to the square root, as does
+    what rounding may have taken. `together` is what is known of these weights at the tokens.
     """
     apart = (weights * at.key_slope**2).sum(-3)
-    if data.key_gram is None:
+    together = joined(data, weights) if together is None else together
+    if together is None:
         return apart * MARGIN
-    root = weights.sqrt().movedim(-3, -1)
-    joint = covariance_norm_upper(root[..., :, None] * data.key_gram * root[..., None, :]).sqrt()
     own = ball.reach[..., None, data.rows, None]
     moved = norms.interaction[:, None, None] * own + data.key_error[..., None, None]
     drift = (weights * moved**2).sum(-3).sqrt()
-    return torch.minimum(apart, (joint + drift) ** 2) * MARGIN
+    return torch.minimum(apart, (together.root + drift) ** 2) * MARGIN
 
 
 def moving_values(

@@ -143,12 +143,16 @@ def _rows_of(field: Float[Tensor, "*batch n"], rows: slice) -> Float[Tensor, "*b
 
 
 def log_others(log_terms: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
-    """log sum over all other entries, without cancellation: prefix and suffix sums."""
-    before = torch.logcumsumexp(log_terms, dim=-1).roll(1, dims=-1)
-    after = torch.logcumsumexp(log_terms.flip(-1), dim=-1).flip(-1).roll(-1, dims=-1)
-    before[..., 0] = -torch.inf
-    after[..., -1] = -torch.inf
-    return torch.logaddexp(before, after)
+    """log sum over all other entries. What is taken off a sum is at most half of it: of the largest entry the others
+    are added up by themselves.
+    """
+    largest = log_terms.amax(-1, keepdim=True)
+    heaviest = heaviest_atom(log_terms)
+    scale = torch.where(torch.isinf(largest), 0.0, largest)
+    terms = (log_terms - scale).exp()
+    total = terms.sum(-1, keepdim=True)
+    without = torch.where(torch.isinf(total), torch.inf, (total - terms).log() + scale)
+    return torch.where(heaviest, log_terms.masked_fill(heaviest, -torch.inf).logsumexp(-1, keepdim=True), without)
 
 
 def softmax_interval(log_p: Tensor, shift: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,7 +9,7 @@ is added to it here, once: everything that follows computes with upper values
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -32,6 +32,8 @@ allowed, because logits that may move by ANY_LOGIT from equal ones make all of t
 ANY_LOGIT = 1000.0
 KEPT_ELEMENTS = 2**20
 """Attention weights of which the rows are kept: ten times as many numbers, 80 MB in float64."""
+CACHED_ELEMENTS = 2**17
+"""Numbers in differences that are looked at together: 1 MB in float64."""
 PAIR_ELEMENTS = 2**22
 """Numbers in one (rows, atoms, head width) block: 32 MB in float64."""
 
@@ -194,20 +196,20 @@ def _token_rows(layer: AttentionLayer, measure: TokenMeasure, error: Rounding, b
         log_p = all_logits(layer, measure, parts, rows).log_softmax(-1)
         log_p, logit_error = known_attention(log_p, error.logit, seen)
         p = torch.where(seen, log_p.exp(), torch.zeros_like(log_p))
-        spread_values = spread(p, values.unsqueeze(-3), error.value)
         if bent is None:
             slopes = _query_slopes(layer, measure, parts.k, query_factor, rows)
-            spread_slopes, gram = (
-                spread(p, slopes, error.query_slope),
-                _key_grams(layer, measure, parts.q[..., rows, :]),
-            )
+            together = joint_spread(p, values.unsqueeze(-3), slopes)
+            gram = _key_grams(layer, measure, parts.q[..., rows, :])
             key_slope = gram.diagonal(dim1=-1, dim2=-2).sqrt().movedim(-1, -3)
         else:
             still = torch.zeros_like(measure.masses)
             query, _, key, _ = bent.steepness(still)
-            keys = spread(p, _still_sink(layer, parts.k).unsqueeze(-3), torch.zeros_like(error.query_slope))
-            spread_slopes, gram = _stretched(keys, bent.scale * query[..., rows], error.query_slope), None
+            together = joint_spread(p, values.unsqueeze(-3), _still_sink(layer, parts.k).unsqueeze(-3))
+            together = together.stretched(bent.scale * query[..., rows])
+            gram = None
             key_slope = bent.scale * bent.query.made[..., rows, None] * key[..., None, :]
+        spread_values = together.first.known_up_to(error.value)
+        spread_slopes = together.second.known_up_to(error.query_slope)
         key_slope = key_slope + error.key_slope[..., None, None]
         key_slope = key_slope[..., : measure.length].expand(*log_p.shape[:-1], measure.length)
         yield RowBlock(
@@ -219,7 +221,7 @@ def _token_rows(layer: AttentionLayer, measure: TokenMeasure, error: Rounding, b
             value_deviation=spread_values.deviation,
             slope_distance=spread_slopes.distance,
             slope_deviation=spread_slopes.deviation,
-            query_block=_query_block(spread_values, spread_slopes, error),
+            query_block=_query_block(spread_values, spread_slopes, together.covariance, error),
             key_slope=key_slope if layer.sinks is None else functional.pad(key_slope, (0, 1)),
             key_gram=gram,
             key_error=error.key_slope,
@@ -239,47 +241,99 @@ def known_attention(
 @dataclass(frozen=True, eq=False)
 class Spread:
     """How points spread under rows of attention: upper values of their distances from the mean under the weights as
-    computed, and of the largest standard deviation in any direction. `weighted` is sqrt(p) times the differences as
-    computed, whose products are covariances.
+    computed, and of the largest standard deviation in any direction.
     """
 
     distance: Float[Tensor, "*batch rows n"]
     deviation: Float[Tensor, "*batch rows"]
-    weighted: Float[Tensor, "*batch rows n k"]
+
+    def known_up_to(self, error: Float[Tensor, "*batch"]) -> Spread:
+        """The same of points each known up to `error`: a mean errs as much as they do, a deviation no more."""
+        return Spread(self.distance + 2 * error[..., None, None], self.deviation + error[..., None])
+
+
+@dataclass(frozen=True, eq=False)
+class JointSpread:
+    """The spread of two kinds of points under the same rows, and an upper value of the norm of their covariance."""
+
+    first: Spread
+    second: Spread
+    covariance: Float[Tensor, "*batch rows"]
+
+    def stretched(self, factor: Float[Tensor, "*batch rows"]) -> JointSpread:
+        """With points of the second kind that are at most `factor` times as far apart."""
+        second = Spread(self.second.distance * factor[..., None], self.second.deviation * factor)
+        return JointSpread(self.first, second, self.covariance * factor)
 
 
 def spread(p: Float[Tensor, "*batch rows n"], points: Float[Tensor, "*batch _ n k"], error: Tensor) -> Spread:
-    """The spread of points each known up to `error`, which has one entry for every entry of the batch.
+    """The spread of points each known up to `error`, which has one entry for every entry of the batch."""
+    some = [_moments(p, points, rows) for rows in _few_rows(p, points)]
+    return _spread_of([moments for moments, _ in some]).known_up_to(error)
 
-    A mean of points errs as much as they do, a deviation no more; products of n terms, or of k where there are fewer
-    atoms than coordinates, add as many units of the trace.
+
+def joint_spread(
+    p: Float[Tensor, "*batch rows n"], first: Float[Tensor, "*batch _ n k"], second: Float[Tensor, "*batch _ n l"]
+) -> JointSpread:
+    """The spread of two kinds of points, a few rows at a time, so that their differences stay in the processor's cache.
+
+    Points are given for every row, or once for all rows.
     """
-    shared = points.shape[-3] == 1  # the same for every row, so that one product finds all means
+    ones, others, products = [], [], []
+    for rows in _few_rows(p, first):
+        these, weighted = _moments(p, first, rows)
+        those, beside = _moments(p, second, rows)
+        ones.append(these)
+        others.append(those)
+        products.append(weighted.mT @ beside)
+    one, other = _spread_of(ones), _spread_of(others)
+    units = UNIT * (p.shape[-1] + 10) * max(first.shape[-1], second.shape[-1])
+    covariance = norm_upper(torch.cat(products, dim=-3), nearly=True) + units * one.deviation * other.deviation
+    return JointSpread(one, other, covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Of points under rows of attention: distances from the mean, the trace and a Gram matrix of their covariance."""
+
+    distance: Float[Tensor, "*batch rows n"]
+    trace: Float[Tensor, "*batch rows"]
+    gram: Float[Tensor, "*batch rows m m"]
+
+
+def _few_rows(p: Float[Tensor, "*batch rows n"], points: Float[Tensor, "*batch _ n k"]) -> Iterator[slice]:
+    size = max(1, CACHED_ELEMENTS // max(1, p[..., 0, :].numel() * points.shape[-1]))
+    return (slice(start, start + size) for start in range(0, p.shape[-2], size))
+
+
+def _moments(p: Tensor, points: Tensor, rows: slice) -> tuple[_Moments, Float[Tensor, "*batch rows n k"]]:
+    """Of some rows; and sqrt(p) times the differences, whose products are covariances."""
+    p, shared = p[..., rows, :], points.shape[-3] == 1  # the same for every row, so that one product finds all means
+    points = points if shared else points[..., rows, :, :]
     mean = (p @ points.squeeze(-3)).unsqueeze(-2) if shared else (p[..., None] * points).sum(-2, keepdim=True)
     difference = points - mean
-    weighted = difference * p.sqrt()[..., None]
-    trace = UNIT * (max(p.shape[-1], points.shape[-1]) + 10) * torch.linalg.vector_norm(weighted, dim=(-2, -1)) ** 2
+    distance = torch.linalg.vector_norm(difference, dim=-1)
+    weighted = difference.mul_(p.sqrt()[..., None])
+    trace = torch.linalg.vector_norm(weighted, dim=(-2, -1)) ** 2
     gram = weighted @ weighted.mT if weighted.shape[-2] < weighted.shape[-1] else weighted.mT @ weighted
-    deviation = (covariance_norm_upper(gram) + trace).sqrt()
-    return Spread(difference.norm(dim=-1) + 2 * error[..., None, None], deviation + error[..., None], weighted)
+    units = UNIT * (max(p.shape[-1], points.shape[-1]) + 10)
+    return _Moments(distance, units * trace, gram), weighted
 
 
-def _stretched(keys: Spread, factor: Float[Tensor, "*batch rows"], error: Float[Tensor, "*batch"]) -> Spread:
-    """The spread of slopes that are at most `factor` times as far apart as keys, each known up to `error`."""
-    return Spread(
-        keys.distance * factor[..., None] + 2 * error[..., None, None],
-        keys.deviation * factor + error[..., None],
-        keys.weighted * factor[..., None, None],
-    )
+def _spread_of(some: Sequence[_Moments]) -> Spread:
+    """Products of n terms, or of k where there are fewer atoms than coordinates, add as many units of the trace."""
+    gram, trace = torch.cat([each.gram for each in some], dim=-3), torch.cat([each.trace for each in some], dim=-1)
+    distance = torch.cat([each.distance for each in some], dim=-2)
+    return Spread(distance, (covariance_norm_upper(gram) + trace).sqrt())
 
 
-def _query_block(values: Spread, slopes: Spread, error: Rounding) -> Float[Tensor, "*batch rows"]:
+def _query_block(
+    values: Spread, slopes: Spread, covariance: Float[Tensor, "*batch heads rows"], error: Rounding
+) -> Float[Tensor, "*batch rows"]:
     """sum_h |Cov_i(u, y)| at most. Weights that err by a part g change a covariance by (g + g^2) sd(u) sd(y)."""
-    covariance = norm_upper(values.weighted.transpose(-1, -2) @ slopes.weighted)
     weight = error.weight[..., None]
     known = weight <= math.expm1(2 * KNOWN_LOGITS)
-    summed = UNIT * (values.weighted.shape[-2] + 10) * max(values.weighted.shape[-1], slopes.weighted.shape[-1])
-    both = values.deviation * slopes.deviation * (weight + weight**2 + summed)
+    both = values.deviation * slopes.deviation * (weight + weight**2)
     points = error.value[..., None] * slopes.deviation + error.query_slope[..., None] * values.deviation
     return torch.where(known, covariance + both + points, torch.inf).sum(-2)
 

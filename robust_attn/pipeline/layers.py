@@ -37,15 +37,16 @@ def loaded(work: Work) -> AttentionModel:
     expect_readable(source, settings.task.samples(settings.samples))
     desk.begin(f"loading {settings.model.name}")
     start_background(partial(read_ahead, source))
-    model = load_model(
-        settings.model.name,
-        settings.model.weights,
-        tokenizer=settings.model.tokenizer,
-        dtype=getattr(torch, settings.dtype),
-        seed=settings.seed,
-        sizes=settings.model.sizes,
-        device=settings.device,
-    )
+    with one_thread_each(True):  # small products, which wait for one another where others work on the same machine
+        model = load_model(
+            settings.model.name,
+            settings.model.weights,
+            tokenizer=settings.model.tokenizer,
+            dtype=getattr(torch, settings.dtype),
+            seed=settings.seed,
+            sizes=settings.model.sizes,
+            device=settings.device,
+        )
     origin = model.origin
     desk.origin(origin.label, origin.sha256, origin.note)
     if origin.note:
@@ -92,7 +93,10 @@ def each_layer(
     together = 1 if only else together
     for place, length in enumerate(lengths):
         require_memory(together, copies * length, heads)
-        groups = _groups(work, model, layers, length, source, shown=max(lengths[:place], default=0))
+        atoms = together * copies * length
+        small = model.device.type == "cpu" and atoms <= SMALL
+        with one_thread_each(small):
+            groups = _groups(work, model, layers, length, source, shown=max(lengths[:place], default=0))
         title = f"{settings.task.name}, layer {{}}, {counted(length, 'token')}"
 
         def at(layer: int, groups: Sequence[LayerInputs] = groups, title: str = title) -> Iterator[Record]:
@@ -105,8 +109,7 @@ def each_layer(
                         for part in [job] if only is None else _alone(job, only):
                             yield from records(part)
 
-        atoms = together * copies * length
-        with one_thread_each(model.device.type == "cpu" and atoms <= SMALL) as threads:
+        with one_thread_each(small) as threads:
             workers = min(threads, most_that_fit(together, copies * length, heads))
             for found in abreast([partial(at, layer) for layer in layers], workers):
                 yield from found

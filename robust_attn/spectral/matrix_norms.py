@@ -16,29 +16,39 @@ SCALED_EVERY = 3
 CACHED_ELEMENTS = 2**16
 EIGENVALUES_FROM = 16
 """Size from which LAPACK's eigenvalues of a matrix take less time than six squarings, or its singular values."""
+GUESS_STEPS, GUESS_SLACK = 12, 2.0**-12
+"""Steps of Lanczos after which its value, with the slack, is mostly an upper one of a matrix of some dozen rows."""
+LARGE, LARGE_STEPS, LARGE_SLACK = 256, 80, 1e-10
+"""The same of single matrices with so many rows or more, whose eigenvalues take far longer than a guess."""
+GUESSED_ELEMENTS = 2**18
 
 
-def norm_upper(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch"]:
+def norm_upper(matrix: Float[Tensor, "*batch rows columns"], *, nearly: bool = False) -> Float[Tensor, "*batch"]:
     """An upper value of the spectral norm, in float64: from LAPACK's singular values, with their error margin.
 
     Of large matrices from the eigenvalues of M M^T, which take less time: M M^T errs by as many units of |M|_F^2 as
-    inner products have terms. Not a number where the matrix has an entry that is not finite: LAPACK would raise an
-    error for the whole batch.
+    inner products have terms. With `nearly` it may be GUESS_SLACK more, in less time. Not a number where the matrix has
+    an entry that is not finite: LAPACK would raise an error for the whole batch.
     """
     matrix = matrix.double()
     if min(matrix.shape[-2:]) >= EIGENVALUES_FROM:
-        return _root_of_gram(matrix if matrix.shape[-2] <= matrix.shape[-1] else matrix.mT)
+        return _root_of_gram(matrix if matrix.shape[-2] <= matrix.shape[-1] else matrix.mT, nearly=nearly)
     matrix, finite = _finite(matrix)
     norm = torch.linalg.svdvals(matrix)[..., 0] * (1 + SVD_MARGIN)
     return torch.where(finite, norm, torch.nan)
 
 
-def _root_of_gram(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch"]:
+def _root_of_gram(matrix: Float[Tensor, "*batch rows columns"], *, nearly: bool) -> Float[Tensor, "*batch"]:
     """|M M^T|^{1/2} of wide matrices, scaled by their largest entry so that no square vanishes."""
     top = matrix.abs().amax((-2, -1))
     scaled = matrix / torch.where(top > 0, top, torch.ones_like(top))[..., None, None]
     error = UNIT * (matrix.shape[-1] + 2) * torch.linalg.vector_norm(scaled, dim=(-2, -1)) ** 2
-    return (_largest_eigenvalue(scaled @ scaled.mT) + error).sqrt() * (1 + SVD_MARGIN) * top
+    gram = scaled @ scaled.mT
+    if nearly:
+        largest = _verified(gram, GUESS_STEPS, GUESS_SLACK)
+    else:
+        largest = _verified(gram, LARGE_STEPS, LARGE_SLACK) if gram.shape[-1] >= LARGE else _largest_eigenvalue(gram)
+    return (largest + error).sqrt() * (1 + SVD_MARGIN) * top
 
 
 def product_norm_upper(
@@ -69,10 +79,58 @@ def product_error(
 def covariance_norm_upper(covariance: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch"]:
     """An upper value of the norm of positive semidefinite matrices, symmetric up to rounding.
 
-    Of large ones by LAPACK's eigenvalues, with their error margin; of small ones, of which there are many, by Gram
+    Of large ones a guess that is verified, GUESS_SLACK above the norm; of small ones, of which there are many, by Gram
     iteration.
     """
-    return _largest_eigenvalue(covariance) if covariance.shape[-1] >= EIGENVALUES_FROM else _gram_iteration(covariance)
+    if covariance.shape[-1] < EIGENVALUES_FROM:
+        return _gram_iteration(covariance)
+    return _verified(covariance.double(), GUESS_STEPS, GUESS_SLACK)
+
+
+def _verified(covariance: Float[Tensor, "*batch k k"], steps: int, slack: float) -> Float[Tensor, "*batch"]:
+    """Upper values of the norms of positive semidefinite matrices: a guess where Cholesky's factorisation confirms it,
+    LAPACK's eigenvalue where it does not. Some at a time, so that they stay in the processor's cache.
+
+    docs/proofs/spectral.md#verified-guess
+    """
+    some = covariance.reshape(-1, *covariance.shape[-2:]).split(max(1, GUESSED_ELEMENTS // covariance.shape[-1] ** 2))
+    return torch.cat([_guess_or_eigenvalue(each, steps, slack) for each in some]).reshape(covariance.shape[:-2])
+
+
+def _guess_or_eigenvalue(covariance: Float[Tensor, "some k k"], steps: int, slack: float) -> Float[Tensor, "some"]:
+    size = covariance.shape[-1]
+    trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
+    scaled = covariance / trace[:, None, None]
+    guess = ritz_value(scaled, steps) * (1 + slack)
+    rest = -scaled
+    rest.diagonal(dim1=-2, dim2=-1).add_(guess[:, None])
+    factor, failed = torch.linalg.cholesky_ex(rest)
+    confirmed = (failed == 0) & torch.isfinite(factor.sum((-2, -1))) & torch.isfinite(trace)
+    found = guess * (1 + 2 * UNIT * (size + 3) * (size + 3)) * (1 + SVD_MARGIN) * trace
+    if not bool(confirmed.all()):
+        found[~confirmed] = _largest_eigenvalue(covariance[~confirmed])
+    return found
+
+
+def ritz_value(symmetric: Float[Tensor, "some k k"], steps: int) -> Float[Tensor, "some"]:
+    """The largest value of Lanczos's tridiagonal matrix from a fixed start: near the largest eigenvalue, a guess."""
+    size, count = symmetric.shape[-1], min(steps, symmetric.shape[-1])
+    start = torch.randn(size, generator=torch.Generator().manual_seed(size), dtype=torch.float64)
+    vector = (start / start.norm()).to(symmetric.device).expand(len(symmetric), 1, size)
+    before, off = torch.zeros_like(vector), torch.zeros_like(vector[..., :1])
+    diagonal, beside = [], []
+    for _ in range(count):
+        image = vector @ symmetric
+        along = (image * vector).sum(-1, keepdim=True)
+        image = image - along * vector - off * before
+        off = torch.linalg.vector_norm(image, dim=-1, keepdim=True)
+        before, vector = vector, image / torch.where(off > 0, off, 1.0)
+        diagonal.append(along[:, 0, 0])
+        beside.append(off[:, 0, 0])
+    pair = torch.stack(beside[:-1], dim=-1) if count > 1 else symmetric.new_zeros(len(symmetric), 0)
+    matrix = torch.diag_embed(torch.stack(diagonal, dim=-1)) + torch.diag_embed(pair, offset=-1)
+    matrix, finite = _finite(matrix)
+    return torch.where(finite, torch.linalg.eigvalsh(matrix)[..., -1], torch.nan)
 
 
 def _largest_eigenvalue(covariance: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch"]:

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from robust_attn.attention.layer import AttentionLayer
-from robust_attn.bounds.curvature import cross_terms, key_form, moving_values, second_crossing, second_own, third_keys
+from robust_attn.bounds.curvature import (
+    ALIKE,
+    cross_terms,
+    joined,
+    key_form,
+    moving_values,
+    second_crossing,
+    second_own,
+    third_keys,
+)
 from robust_attn.bounds.interval import Inflated, ball_of, inflated, variance_weights
 from robust_attn.bounds.rows import row_blocks
 from robust_attn.budget import Frobenius, PerToken
@@ -234,6 +243,26 @@ def test_one_head_has_nothing_to_join():
     at = inflated(norms, ball, data)
     found = key_form(norms, ball, data, at, torch.full_like(at.variance, 2.0))
     assert found[0].flatten().tolist() == pytest.approx([18.0, 18.0, 8.0, 8.0])
+
+
+@given(case=CASE, seed=st.integers(0, 99))
+def test_heads_together_at_weights_in_proportion(case, seed):
+    """Not below what they are, and by no more than the ratios differ; of weights that are not alike, what they are."""
+    g = generator(seed)
+    layer, measure = random_layer(case, g), random_measure(case, g, samples=1)
+    if layer.normed:
+        return
+    (data,) = row_blocks(layer, measure)
+    weights = torch.rand(data.log_p.shape, generator=g, dtype=torch.float64) + 0.1
+    near = joined(data, weights)
+    ratio = 0.7 * (1 + (ALIKE**2 - 1) * 0.99 * torch.rand(data.log_p.shape, generator=g, dtype=torch.float64))
+    found, exact = joined(data, ratio * weights, near), joined(data, ratio * weights)
+    assert (found.root >= exact.root * (1 - 0.02)).all()  # Gram iteration is not exact
+    assert (found.root <= exact.root * ALIKE * 1.02 + 1e-30).all()
+    squares = torch.einsum("bhij,bijhl->bijhl", ratio * weights, data.key_gram.expand(*found.root.shape, -1, -1))
+    assert (found.root**2 >= torch.linalg.eigvals(squares).real.amax(-1) * (1 - 1e-9)).all()
+    unlike = torch.rand(data.log_p.shape, generator=g, dtype=torch.float64)
+    assert torch.equal(joined(data, unlike, near).root, joined(data, unlike).root) or layer.heads == 1
 
 
 def test_row_sums_of_an_interval_by_hand():

@@ -55,6 +55,16 @@ def test_log_others_is_the_sum_without_one(seed):
         assert torch.allclose(others[:, j], rest.logsumexp(-1), rtol=1e-12)
 
 
+def test_log_others_where_terms_are_nothing_or_everything():
+    """Nothing is lost beside a term that is far larger, and infinities are no reason not to know."""
+    inf = math.inf
+    terms = torch.tensor([[0.0, -1000.0, -1001.0], [-inf, -inf, 0.0], [inf, 0.0, inf], [inf, 0.0, 0.0]]).double()
+    few = -1000 + math.log1p(math.exp(-1))
+    expected = [[few, 0.0, 0.0], [0.0, 0.0, -inf], [inf, inf, inf], [math.log(2), inf, inf]]
+    assert log_others(terms).tolist() == [pytest.approx(row, rel=1e-14) for row in expected]
+    assert torch.isnan(log_others(torch.tensor([[math.nan, 0.0, 0.0]]).double())[0, 1:]).all()
+
+
 @given(seed=st.integers(0, 10**6), length=st.integers(1, 7), width=st.floats(0, 2))
 def test_variance_weights_dominate_the_variance_of_anything(seed, length, width):
     """Var_P(z) <= sum_j r_j z_j^2 for every P between floor and ceiling: P itself, and random mixtures inside."""

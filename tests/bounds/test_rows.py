@@ -1,3 +1,4 @@
+import math
 from dataclasses import fields
 
 import pytest
@@ -5,9 +6,18 @@ import torch
 
 from robust_attn.attention.jacobian import project
 from robust_attn.attention.measure import TokenMeasure
-from robust_attn.attention.rounding import rounding_at
+from robust_attn.attention.rounding import Rounding, rounding_at
 from robust_attn.bounds import rows as module
-from robust_attn.bounds.rows import KnownRows, RowBlock, _token_rows, row_blocks, sample_block
+from robust_attn.bounds.rows import (
+    KnownRows,
+    RowBlock,
+    Spread,
+    _query_block,
+    _token_rows,
+    known_attention,
+    row_blocks,
+    sample_block,
+)
 from robust_attn.spectral.lipschitz import QueryPart
 from tests.cases import (
     ADDED_CASES,
@@ -61,6 +71,16 @@ def test_gram_of_the_key_slopes_agrees_with_autograd(case):
             if i != j:
                 gram = block.key_gram[0, i, j if case.rotary else 0]
                 assert torch.allclose(slope[:, i, j, j] @ slope[:, i, j, j].T, gram, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_looked_at_one_by_one_are_the_same(monkeypatch, case):
+    layer, measure = random_layer(case, generator(0)), random_measure(case, generator(1))
+    (together,) = row_blocks(layer, measure)
+    monkeypatch.setattr(module, "CACHED_ELEMENTS", 1)
+    (alone,) = row_blocks(layer, measure)
+    for name in ("value_distance", "value_deviation", "slope_distance", "slope_deviation", "query_block"):
+        assert torch.allclose(getattr(together, name), getattr(alone, name), rtol=1e-12, atol=1e-14), name
 
 
 def test_blocks_cover_all_rows(monkeypatch):
@@ -118,3 +138,36 @@ def test_known_rows_bound_what_queries_do_alone(case, copies):
         assert (found >= exact * (1 - 1e-13)).all()
         if exactly:
             assert torch.allclose(found, exact, rtol=1e-6)
+
+
+def test_logits_that_err_too_much_leave_equal_weights_off_by_anything():
+    """Head 0 errs by 0.5 and keeps its weights; head 1 by 1.5: equal ones over what is seen; head 2 by no number."""
+    log_p = torch.tensor([0.9, 0.1, 0.0]).double().log().expand(1, 3, 1, 3)
+    error = torch.tensor([[0.5, 1.5, torch.nan]]).double()
+    seen = torch.tensor([True, True, False]).expand(1, 1, 1, 3)
+    found, off = known_attention(log_p, error, seen)
+    assert found.exp()[0, :, 0].tolist() == [
+        pytest.approx(row) for row in ([0.9, 0.1, 0], [0.5, 0.5, 0], [0.5, 0.5, 0])
+    ]
+    assert off[0, :2].tolist() == [0.5, 1000.0]
+    assert off[0, 2].isnan()
+
+
+def test_what_a_query_block_allows_for_by_hand():
+    """Deviations 2 and 3, |Cov| = 1, weights off by a part g = 0.1, values by 0.01, slopes by 0.02.
+
+    1 + 2 * 3 (g + g^2) + 0.01 * 3 + 0.02 * 2; two heads of it twice that.
+    """
+    values, slopes = (
+        Spread(torch.zeros(1, 2, 1, 2).double(), torch.full((1, 2, 1), size).double()) for size in (2.0, 3.0)
+    )
+    numbers = (math.log1p(0.1) / 2, 0.01, 0.02, 0.0)
+    error = Rounding(*(torch.full((1, 2), number, dtype=torch.float64) for number in numbers))
+    found = _query_block(values, slopes, torch.ones(1, 2, 1).double(), error)
+    assert found.item() == pytest.approx(2 * (1 + 6 * 0.11 + 0.03 + 0.04))
+
+
+def test_points_that_are_known_up_to_an_error_by_hand():
+    known = Spread(torch.ones(1, 1, 2).double(), torch.ones(1, 1).double()).known_up_to(torch.full((1,), 0.25).double())
+    assert known.distance.flatten().tolist() == [1.5, 1.5]
+    assert known.deviation.item() == 1.25

@@ -84,3 +84,30 @@ def test_records_do_not_depend_on_how_many_layers_are_worked_on_at_once(monkeypa
 
     monkeypatch.setattr(torch, "set_num_threads", lambda *_: None)
     assert records(1) == records(3)
+
+
+@pytest.mark.parametrize(("most", "threads"), [(layers.SMALL, 1), (0, 2)])
+def test_a_model_is_loaded_by_one_thread_and_reads_short_texts_by_one(monkeypatch, most, threads):
+    """Long texts are read by all that torch has."""
+    seen = {}
+
+    def spied(name):
+        real = getattr(layers, name)
+
+        def called(*arguments, **options):
+            seen[name] = torch.get_num_threads()
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(layers, name, called)
+
+    spied("load_model")
+    spied("read_groups")
+    monkeypatch.setattr(layers, "SMALL", most)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        settings = settings_from(composed(*QUICK, "model=toy", "attack=random"))
+        next(iter(settings.task.records(Work(settings, Desk()))))
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {"load_model": 1, "read_groups": threads}

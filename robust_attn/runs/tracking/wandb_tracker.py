@@ -1,6 +1,7 @@
 """Weights & Biases. The only file that imports wandb, and it trusts nothing that wandb does."""
 
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -43,8 +44,8 @@ _FILES = ("report.html", "report.md", "records.jsonl", "summary.json", "environm
 class WandbTracker(Tracker):
     """One wandb run per job, its files inside the run folder. The first failure is said once and ends the tracking.
 
-    wandb works in a thread of its own. The run waits for it when it starts and when it ends, for a limited time, and
-    in between not at all.
+    wandb works in a thread of its own. The run waits until it is imported and when it ends, for a limited time, and in
+    between not at all.
     """
 
     def __init__(self, mode: str, project: str, warn: Callable[[str], None] | None = None) -> None:
@@ -60,10 +61,11 @@ class WandbTracker(Tracker):
         self._steps = 0
 
     def start(self, run: Begun) -> None:
-        """Open the wandb run, so that wandb and the model are not imported at the same time."""
+        """Import wandb, so that it and the model are not imported at the same time; its run is opened meanwhile."""
         self._folder = run.folder
-        self._give(lambda: self._open(run))
+        self._give(_import_all)
         self._wait(START_SECONDS)
+        self._give(lambda: self._open(run))
 
     def record(self, record: Record) -> None:
         """Have what was measured logged, and the steps of the attack; with the first one, what the run runs on."""
@@ -171,6 +173,12 @@ class WandbTracker(Tracker):
             run.finish(exit_code=exit_code)
             if self._mode == "online":  # what was staged has been sent
                 shutil.rmtree(self._folder / STAGING, ignore_errors=True)
+
+
+def _import_all() -> None:
+    """wandb, and what it imports when it opens a run that others import too."""
+    importlib.import_module("wandb")
+    importlib.import_module("requests")
 
 
 def _remove_unused(staging: Path, table: Any) -> None:

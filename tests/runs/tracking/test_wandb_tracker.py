@@ -258,6 +258,19 @@ def test_after_an_interrupt_no_files_are_handed_over(tmp_path: Path, monkeypatch
     assert (warnings, finished) == ([], [1])
 
 
+def test_a_run_goes_on_while_wandb_opens_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it never will, and `start` has returned all the same, with wandb imported and without a warning."""
+    monkeypatch.setitem(sys.modules, "wandb", fake_wandb("hanging init", []))
+    monkeypatch.setattr(wandb_tracker, "START_SECONDS", 60.0)
+    warnings: list[str] = []
+    tracker = WandbTracker(mode="offline", project="p", warn=warnings.append)
+    started = threading.Thread(target=tracker.start, args=[Begun(tmp_path)], daemon=True)
+    started.start()
+    started.join(20.0)
+    assert not started.is_alive()
+    assert warnings == []
+
+
 def test_records_are_logged_without_anybody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", fake_wandb("hanging log", []))
     warnings: list[str] = []
