@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported stays: the collector does not look through it again and again, a tenth of all time before."""
+    """What is imported stays: the collector does not look through it again and again."""
     gc.disable()
     try:
         return (yield)
