@@ -3,11 +3,14 @@
 Tasks and views are not among the checked packages: what they name of torch they import when it is needed.
 """
 
+import gc
+from collections.abc import Generator
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from tests.selection import leave_some_to_ci
+from tests.selection import CI_EXAMPLES, leave_some_to_ci
 from tests.shapes import check_some_calls, next_test
 
 CHECKED = (
@@ -20,13 +23,13 @@ settings.register_profile(
     "repeatable",
     derandomize=True,
     deadline=None,
-    max_examples=10,
+    max_examples=6,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
-for name, examples in (("ci", 25), ("thorough", 100)):
+for name, examples in (("ci", CI_EXAMPLES), ("thorough", 100)):
     settings.register_profile(name, settings.get_profile("repeatable"), max_examples=examples)
-settings.load_profile("repeatable")  # pytest --hypothesis-profile=thorough looks at ten times as many examples
+settings.load_profile("repeatable")  # pytest --hypothesis-profile=thorough looks at many more examples
 
 
 def pytest_runtest_setup() -> None:
@@ -36,3 +39,14 @@ def pytest_runtest_setup() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     leave_some_to_ci(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays: the collector does not look through it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

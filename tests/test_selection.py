@@ -4,8 +4,9 @@ import ast
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from tests.selection import FAMILIES, at_first, leave_some_to_ci
+from tests.selection import FAMILIES, at_first, examples, leave_some_to_ci
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,3 +51,9 @@ def test_the_first_values_are_tried_by_default():
     plain, *later = at_first([1, 2, 3], 1)
     assert plain == 1
     assert [each.values[0] for each in later] == [2, 3]
+
+
+def test_examples_are_in_proportion_to_those_of_the_profile():
+    profile = settings().max_examples
+    assert examples(in_ci=25).max_examples == profile
+    assert 1 <= examples(in_ci=8).max_examples <= max(8, profile * 8 // 25 + 1)

@@ -24,7 +24,7 @@ from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import log_weight, visible
 from robust_attn.attention.measure import TokenMeasure
 from robust_attn.attention.operator import Jacobian
-from robust_attn.attention.streamed import Streamed
+from robust_attn.attention.streamed import Streamed, by_coordinates
 
 BLOCK_ELEMENTS = 2**23
 """Attention weights in flight at once: 64 MB in float64. Smaller blocks cost calls, larger ones cache misses."""
@@ -88,7 +88,7 @@ class LayerJacobian(Jacobian):
     @classmethod
     def _streaming(cls, layer: AttentionLayer, measure: TokenMeasure, parts: Projections) -> LayerJacobian:
         """The same without ever holding more than a few rows of attention; keys and values stored by coordinates."""
-        k, v = (part.mT.contiguous() for part in (parts.k, parts.v))
+        k, v = (by_coordinates(part) for part in (parts.k, parts.v))
         parts = replace(parts, k=k.mT, v=v.mT)
         found = Streamed.of(
             *(part.flatten(0, -3) for part in (parts.q, k, v)),
@@ -174,8 +174,8 @@ class LayerJacobian(Jacobian):
         parts = self.projections
         moved = project_tangent(self.layer, self.measure, tangent, parts)
         if self.streamed is not None:
-            by_coordinates = (part.mT.contiguous().flatten(0, -3) for part in (moved.k, moved.v))
-            pushed = self.streamed.push(moved.q.flatten(0, -3), *by_coordinates)
+            k, v = (by_coordinates(part).flatten(0, -3) for part in (moved.k, moved.v))
+            pushed = self.streamed.push(moved.q.flatten(0, -3), k, v)
             return merge_heads(self.layer, pushed.reshape(self.mean.shape))
         left = torch.cat((moved.q, parts.q), dim=-1) * self.layer.scale
         right = torch.cat((parts.k, moved.k), dim=-1).transpose(-1, -2)

@@ -48,35 +48,50 @@ def derivative_error(jacobian: LayerJacobian, weights: Float[Tensor, "*batch n"]
     pull = units * sizes.output * (sizes.value + 2 * sizes.scale * sizes.queries * sizes.key * sizes.values)
     turn = units * sizes.output * 2 * sizes.scale * sizes.query * sizes.keys * sizes.values
     inverse = torch.where(weights > 0, 1 / weights.clamp_min(1e-300), 0.0)[..., None, :]
-    columns, own = torch.zeros_like(inverse.expand(jacobian.mean.shape[:-1])), []
-    for rows, attention in jacobian.attention_blocks():
-        values = _deviation(attention, jacobian.projections.v, None if layer.sinks is None else layer.sinks.value)
-        keys = _deviation(
-            attention, jacobian.projections.k, None if layer.sinks is None else torch.zeros_like(layer.query[..., 0])
-        )
-        slope = sizes.scale * key[..., None] * jacobian.projections.q[..., rows, :].norm(dim=-1)
-        moved = 2 * part[..., None] * output[:, None] * (value[:, None] + slope * values) + pull[..., None]
-        own.append(3 * part[..., None] * sizes.scale * (output * query)[..., None] * values * keys + turn[..., None])
-        columns = columns + ((weights[..., None, rows] * moved**2)[..., None, :] @ attention)[..., 0, :]
+    values, keys = _deviations(jacobian)
+    slope = sizes.scale * key[..., None] * jacobian.projections.q.norm(dim=-1)
+    moved = 2 * part[..., None] * output[:, None] * (value[:, None] + slope * values) + pull[..., None]
+    own = 3 * part[..., None] * sizes.scale * (output * query)[..., None] * values * keys + turn[..., None]
+    columns = _column_sums(jacobian, weights[..., None, :] * moved**2)
     keys_off = (columns * inverse).amax(-1).sqrt().sum(-1)
-    return torch.where(unknown.any(-1), torch.inf, keys_off + torch.cat(own, dim=-1).sum(-2).amax(-1))
+    return torch.where(unknown.any(-1), torch.inf, keys_off + own.sum(-2).amax(-1))
 
 
-def _deviation(
-    attention: Float[Tensor, "*batch heads rows n"],
-    points: Float[Tensor, "*batch heads n k"],
-    sink: Float[Tensor, "heads k"] | None,
-) -> Tensor:
-    """(sum_j P_ij |z_j - mean_i|^2)^{1/2} at most: the mean of all points stands for that of the row.
+def _deviations(jacobian: LayerJacobian) -> tuple[Tensor, Tensor]:
+    """sd_i(v) and sd_i(k) at most, for every row: the mean of all points stands for that of the row.
 
-    A sink draws what the atoms do not.
+    A sink draws what the atoms do not: a value of its own, and a key that is zero.
     """
-    middle = points.mean(-2, keepdim=True)
-    squared = (attention @ (points - middle).square().sum(-1, keepdim=True))[..., 0]
-    if sink is not None:
-        left = (1 - attention.sum(-1)).clamp_min(0.0) + UNIT * attention.shape[-1]
-        squared = squared + left * (sink[:, None, :] - middle).square().sum(-1)
-    return squared.clamp_min(0.0).sqrt()
+    parts, sinks = jacobian.projections, jacobian.layer.sinks
+    middles = [points.mean(-2, keepdim=True) for points in (parts.v, parts.k)]
+    away = [(points - middle).square().sum(-1) for points, middle in zip((parts.v, parts.k), middles, strict=True)]
+    if sinks is None:
+        squared = _row_means(jacobian, torch.stack(away, dim=-1))
+    else:
+        means = _row_means(jacobian, torch.stack((*away, torch.ones_like(away[0])), dim=-1))
+        squared, left = means[..., :2], (1 - means[..., 2:]).clamp_min(0.0) + UNIT * jacobian.measure.length
+        ends = (sinks.value[:, None, :], torch.zeros_like(jacobian.layer.query[..., :1]).mT)
+        far = [(end - middle).square().sum(-1) for end, middle in zip(ends, middles, strict=True)]
+        squared = squared + left * torch.stack(far, dim=-1)
+    values, keys = squared.clamp_min(0.0).sqrt().unbind(-1)
+    return values, keys
+
+
+def _row_means(jacobian: LayerJacobian, fields: Float[Tensor, "*batch heads n some"]) -> Tensor:
+    """sum_j P_ij z_j of every row i of every head."""
+    if jacobian.streamed is not None:
+        return jacobian.streamed.row_means(fields.mT.flatten(0, -3)).reshape(fields.shape)
+    return torch.cat([attention @ fields for _, attention in jacobian.attention_blocks()], dim=-2)
+
+
+def _column_sums(jacobian: LayerJacobian, parts: Float[Tensor, "*batch heads n"]) -> Tensor:
+    """sum_i c_i P_ij of every column j of every head."""
+    if jacobian.streamed is not None:
+        return jacobian.streamed.column_sums(parts.flatten(0, -2)).reshape(parts.shape)
+    found = torch.zeros_like(parts)
+    for rows, attention in jacobian.attention_blocks():
+        found = found + (parts[..., None, rows] @ attention)[..., 0, :]
+    return found
 
 
 def _head_norms(layer: AttentionLayer) -> tuple[Tensor, Tensor, Tensor, Tensor]:

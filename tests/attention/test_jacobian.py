@@ -36,7 +36,8 @@ class TestLayerJacobianInRowBlocks(JacobianLaws):
         monkeypatch.setattr(module, "KEPT_ELEMENTS", 0)
         monkeypatch.setattr(module, "STREAMED_ELEMENTS", 0)
         monkeypatch.setattr(module, "STREAMED_LENGTH", 0)
-        monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 8)
+        for name, size in (("TILE_ROWS", 3), ("TILE_COLUMNS", 2), ("EDGE_ROWS", 2), ("LINE", 1)):
+            monkeypatch.setattr(streamed, name, size)
 
     def make(self, case, g):
         layer, measure = random_layer(case, g), random_measure(case, g)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robust_attn.attacks.mass_split import MassSplit
@@ -28,6 +28,7 @@ from tests.cases import (
     scalar_layer,
     scalar_measure,
 )
+from tests.selection import examples
 
 
 class TestEveryBound(ChangeLaws):
@@ -51,7 +52,7 @@ class TestEveryBound(ChangeLaws):
         return 5e-2 if "second_order" in name else 1e-6
 
 
-@settings(max_examples=8)
+@examples(in_ci=8)
 @given(seed=st.integers(0, 10**6), case=st.sampled_from(MORE_CASES), log_radius=st.floats(-5, 1))
 def test_no_split_exceeds_the_certificate_of_the_split_measure(seed, case, log_radius):
     budget = Wasserstein(10**log_radius)
@@ -171,7 +172,7 @@ def test_a_sample_that_is_not_finite_leaves_the_others_alone():
 
 
 @given(seed=st.integers(0, 10**6), case=st.sampled_from(MORE_CASES), log_radius=st.floats(-4, 1))
-@settings(max_examples=12)
+@examples(in_ci=12)
 def test_looking_along_the_path_never_costs(seed, case, log_radius):
     """The path's sums are at most eps |D|_ball and eps^2 / 2 H(eps), the values at its end."""
     budget = Wasserstein(10**log_radius)

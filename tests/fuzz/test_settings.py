@@ -11,6 +11,7 @@ from robust_attn.config.sentences import is_about_settings, sentence_of
 from robust_attn.config.settings import settings_from
 from robust_attn.types import UserError
 from tests.composed import composed
+from tests.selection import examples
 
 GROUPS = (
     ("model=toy", "attack=mass_split", "data=gaussian"),
@@ -68,7 +69,7 @@ def check_settings(place: tuple[tuple[str, ...], str], value: str) -> None:
     assert found.tokens >= 1
 
 
-@settings(max_examples=10)
+@examples(in_ci=25)
 @given(place=PLACES, value=VALUES)
 def test_any_value_for_any_key_is_settings_or_one_sentence(place, value):
     check_settings(place, value)
