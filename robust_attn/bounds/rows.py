@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from robust_attn.attention.jacobian import all_logits, project
+from robust_attn.attention.jacobian import Projections, all_logits, project
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.mask import visible
 from robust_attn.attention.measure import TokenMeasure
@@ -196,21 +196,16 @@ def _token_rows(layer: AttentionLayer, measure: TokenMeasure, error: Rounding, b
         log_p = all_logits(layer, measure, parts, rows).log_softmax(-1)
         log_p, logit_error = known_attention(log_p, error.logit, seen)
         p = torch.where(seen, log_p.exp(), torch.zeros_like(log_p))
-        if bent is None:
-            slopes = _query_slopes(layer, measure, parts.k, query_factor, rows)
-            together = joint_spread(p, values.unsqueeze(-3), slopes)
-            gram = _key_grams(layer, measure, parts.q[..., rows, :])
-            key_slope = gram.diagonal(dim1=-1, dim2=-2).sqrt().movedim(-1, -3)
-        else:
-            still = torch.zeros_like(measure.masses)
-            query, _, key, _ = bent.steepness(still)
-            together = joint_spread(p, values.unsqueeze(-3), _still_sink(layer, parts.k).unsqueeze(-3))
-            together = together.stretched(bent.scale * query[..., rows])
-            gram = None
-            key_slope = bent.scale * bent.query.made[..., rows, None] * key[..., None, :]
+        slopes = (
+            _LogitSlopes.straight(layer, measure, parts, query_factor, rows)
+            if bent is None
+            else _LogitSlopes.bent(layer, measure, parts, bent, rows)
+        )
+        together = joint_spread(p, values.unsqueeze(-3), slopes.points)
+        together = together if slopes.stretch is None else together.stretched(slopes.stretch)
         spread_values = together.first.known_up_to(error.value)
         spread_slopes = together.second.known_up_to(error.query_slope)
-        key_slope = key_slope + error.key_slope[..., None, None]
+        key_slope = slopes.key_slope + error.key_slope[..., None, None]
         key_slope = key_slope[..., : measure.length].expand(*log_p.shape[:-1], measure.length)
         yield RowBlock(
             rows=rows,
@@ -223,9 +218,40 @@ def _token_rows(layer: AttentionLayer, measure: TokenMeasure, error: Rounding, b
             slope_deviation=spread_slopes.deviation,
             query_block=_query_block(spread_values, spread_slopes, together.covariance, error),
             key_slope=key_slope if layer.sinks is None else functional.pad(key_slope, (0, 1)),
-            key_gram=gram,
+            key_gram=slopes.key_gram,
             key_error=error.key_slope,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _LogitSlopes:
+    """Of the logits of some rows: `points` are as far apart as their slopes in x_i, up to a `stretch` of each row;
+    `key_slope` the lengths of those in x_j, `key_gram` their products between heads.
+    """
+
+    points: Float[Tensor, "*batch heads _ n k"]
+    stretch: Float[Tensor, "*batch heads rows"] | None
+    key_slope: Float[Tensor, "*batch heads rows #keys"]
+    key_gram: Float[Tensor, "*batch rows columns heads heads"] | None
+
+    @classmethod
+    def straight(
+        cls, layer: AttentionLayer, measure: TokenMeasure, parts: Projections, factor: Tensor, rows: slice
+    ) -> _LogitSlopes:
+        """Where logits are bilinear; `factor` is that of the queries, times the scale."""
+        points = _query_slopes(layer, measure, parts.k, factor, rows)
+        gram = _key_grams(layer, measure, parts.q[..., rows, :])
+        return cls(points, None, gram.diagonal(dim1=-1, dim2=-2).sqrt().movedim(-1, -3), gram)
+
+    @classmethod
+    def bent(
+        cls, layer: AttentionLayer, measure: TokenMeasure, parts: Projections, bent: Bent, rows: slice
+    ) -> _LogitSlopes:
+        """Where queries or keys are normalised: products of lengths."""
+        query, _, key, _ = bent.steepness(torch.zeros_like(measure.masses))
+        key_slope = bent.scale * bent.query.made[..., rows, None] * key[..., None, :]
+        points = _still_sink(layer, parts.k).unsqueeze(-3)
+        return cls(points, bent.scale * query[..., rows], key_slope, None)
 
 
 def known_attention(

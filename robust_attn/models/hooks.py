@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import torch
@@ -44,30 +45,13 @@ def watch(
     """
     inputs: dict[int, Tensor] = {}
     outputs: dict[int, Tensor] = {}
-
-    def keep_input(index: int, spot: Spot) -> Any:
-        calls = iter(range(2**31))
-
-        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if next(calls) == spot.call:
-                inputs[index] = (args[0] if args else kwargs["hidden_states"]).detach()
-
-        return hook
-
-    def keep_output(index: int, spot: Spot) -> Any:
-        calls = iter(range(2**31))
-
-        def hook(_module: nn.Module, _args: Any, output: Any) -> None:
-            if next(calls) == spot.call:
-                outputs[index] = (output[0] if isinstance(output, tuple) else output).detach()
-
-        return hook
-
     with ExitStack() as stack, torch.no_grad():
         for index, spot in enumerate(sources):
-            stack.enter_context(spot.module.register_forward_pre_hook(keep_input(index, spot), with_kwargs=True))
+            stack.enter_context(
+                spot.module.register_forward_pre_hook(_keep_input(inputs, index, spot), with_kwargs=True)
+            )
         for index, spot in enumerate(sinks):
-            stack.enter_context(spot.module.register_forward_hook(keep_output(index, spot)))
+            stack.enter_context(spot.module.register_forward_hook(_keep_output(outputs, index, spot)))
         if isinstance(batch, Tensor):
             model(batch, **(options or {}))
         else:
@@ -75,3 +59,25 @@ def watch(
     return Watched(
         tuple(inputs[index] for index in range(len(sources))), tuple(outputs[index] for index in range(len(sinks)))
     )
+
+
+def _keep_input(kept: dict[int, Tensor], index: int, spot: Spot) -> Any:
+    """A hook that keeps the first input of the spot's own call."""
+    calls = count()
+
+    def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if next(calls) == spot.call:
+            kept[index] = (args[0] if args else kwargs["hidden_states"]).detach()
+
+    return hook
+
+
+def _keep_output(kept: dict[int, Tensor], index: int, spot: Spot) -> Any:
+    """A hook that keeps the first output of the spot's own call."""
+    calls = count()
+
+    def hook(_module: nn.Module, _args: Any, output: Any) -> None:
+        if next(calls) == spot.call:
+            kept[index] = (output[0] if isinstance(output, tuple) else output).detach()
+
+    return hook

@@ -99,21 +99,33 @@ def each_layer(
             groups = _groups(work, model, layers, length, source, shown=max(lengths[:place], default=0))
         title = f"{settings.task.name}, layer {{}}, {counted(length, 'token')}"
 
-        def at(layer: int, groups: Sequence[LayerInputs] = groups, title: str = title) -> Iterator[Record]:
-            desk.begin_layer(title.format(layer))
-            with kept_memory():
-                for group in groups:
-                    subject = Subject(model.name, model.origin.label, layer, origins=group.origins)
-                    job = LayerJob(subject, model.layer(layer), group.measures[layer], model.max_tokens)
-                    with told_as("budget"):
-                        for part in [job] if only is None else _alone(job, only):
-                            yield from records(part)
-
         with one_thread_each(small) as threads:
             workers = min(threads, most_that_fit(together, copies * length, heads))
-            for found in abreast([partial(at, layer) for layer in layers], workers):
+            at = partial(_layer_records, work, model, records, groups)
+            for found in abreast([partial(at, layer, title=title.format(layer)) for layer in layers], workers):
                 yield from found
                 desk.end_layer()
+
+
+def _layer_records(
+    work: Work,
+    model: AttentionModel,
+    records: LayerRecords,
+    groups: Sequence[LayerInputs],
+    layer: int,
+    *,
+    title: str,
+) -> Iterator[Record]:
+    """Records of one layer on every group of inputs; of chosen samples, each by itself, where these are asked for."""
+    only = chosen_samples(work.settings)
+    work.desk.begin_layer(title)
+    with kept_memory():
+        for group in groups:
+            subject = Subject(model.name, model.origin.label, layer, origins=group.origins)
+            job = LayerJob(subject, model.layer(layer), group.measures[layer], model.max_tokens)
+            with told_as("budget"):
+                for part in [job] if only is None else _alone(job, only):
+                    yield from records(part)
 
 
 def chosen_samples(settings: Asked) -> tuple[int, ...] | None:
