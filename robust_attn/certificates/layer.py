@@ -179,6 +179,7 @@ def certify_batch(
     """
     layer, measure = layer.to(torch.float64), measure.to(torch.float64)
     norms = head_norms(layer, positions=measure.positions) if norms is None else norms
+    known = KnownRows.at(layer, measure) if known is None and sampled is not None else known
     path = path_norms(layer, norms, measure, budget, known=known)
     found, exact = all_bounds(layer, norms, measure, budget, lipschitz, path=path, unit=UNIT), None
     unclear = doubtful(layer, norms, measure)

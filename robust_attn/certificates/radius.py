@@ -16,6 +16,7 @@ import torch
 
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.attention.measure import TokenMeasure, expect_measure, stack
+from robust_attn.bounds.rows import KnownRows
 from robust_attn.budget import Budget
 from robust_attn.certificates.layer import Certificate, certify_batch
 from robust_attn.certificates.sampled_orders import Pairs, SampledOrders
@@ -231,10 +232,15 @@ def _certificates(
     lipschitz: LipschitzEstimate | None,
     sampled: SampledOrders | None,
 ) -> CertificateAt:
-    """The certificate of a batch of one as a function of the radius; constants and norms are computed once."""
+    """The certificate of a batch of one as a function of the radius; constants, norms and rows are computed once."""
+    measure = measure.to(torch.float64)
+    known = KnownRows.at(layer, measure)
 
     def at(radius: float) -> Certificate:
-        return certify_batch(layer, measure, budget(radius), lipschitz=lipschitz, norms=norms, sampled=sampled)[0]
+        (found,) = certify_batch(
+            layer, measure, budget(radius), lipschitz=lipschitz, norms=norms, sampled=sampled, known=known
+        )
+        return found
 
     return at
 
