@@ -16,7 +16,7 @@ from robust_attn.budget import Budget
 from robust_attn.certificates import followed
 from robust_attn.certificates.followed import Following
 from robust_attn.certificates.path import FINE_PATH, PATH, Part, along_path, change_along
-from robust_attn.certificates.sampled_orders import SampledOrders
+from robust_attn.certificates.sampled_orders import FIVE, PAIR, Choices, SampledOrders
 from robust_attn.spectral.lanczos import LipschitzEstimate, fresh_seed
 from robust_attn.spectral.norms import HeadNorms
 from robust_attn.types import Scope
@@ -71,7 +71,7 @@ def higher_orders(
 ) -> tuple[tuple[Bound, ...], ...]:
     """The bounds of every sample, with those that are asked for. Nothing is computed where rounding is not small."""
     if asked.sampled is not None:
-        by_samples = _BySamples(asked, asked.sampled, asked.sampled.refusal() or (ROUNDED if doubtful else None))
+        by_samples = _BySamples(asked, asked.sampled, doubtful)
         found = by_samples.beside(by_samples.beside(found, THIRD), SIXTH)
     if asked.following is not None:
         share = asked.following.failure_probability / len(found)
@@ -89,6 +89,7 @@ class _Sampled:
 
     name: str
     orders: tuple[int, ...]
+    choices: Choices
     worth: float
 
     @property
@@ -97,29 +98,29 @@ class _Sampled:
         return f"the other bounds are within {self.worth} times the first order"
 
 
-THIRD = _Sampled(THIRD_ORDER, (3,), WORTH)
-SIXTH = _Sampled(SIXTH_ORDER, (3, 4, 5, 6), WORTH_MORE)
+THIRD = _Sampled(THIRD_ORDER, (3,), PAIR, WORTH)
+SIXTH = _Sampled(SIXTH_ORDER, (3, 4, 5, 6), FIVE, WORTH_MORE)
 
 
 @dataclass(frozen=True, eq=False)
 class _BySamples:
-    """Bounds whose derivatives at the tokens are sampled; none where there is a `refusal`."""
+    """Bounds whose derivatives at the tokens are sampled; none where it is `doubtful` because rounding is not small."""
 
     asked: Orders
     sampled: SampledOrders
-    refusal: str | None
+    doubtful: bool
 
     def beside(self, found: Sequence[tuple[Bound, ...]], bound: _Sampled) -> list[tuple[Bound, ...]]:
         """The bounds found of every sample, and this one."""
+        refusal = self.sampled.refusal(bound.choices) or (ROUNDED if self.doubtful else None)
         worth = [
-            self.refusal is None and self.asked.worth_it(index, others, bound.worth)
-            for index, others in enumerate(found)
+            refusal is None and self.asked.worth_it(index, others, bound.worth) for index, others in enumerate(found)
         ]
         parts = _parts(self.asked, bound.orders) if any(worth) else None
         return [
             (*others, self._along(parts[index], index, bound, smallest(others)))
             if parts is not None and worth[index]
-            else (*others, not_applicable(bound.name, self.refusal or bound.good_enough, Scope.BALL))
+            else (*others, not_applicable(bound.name, refusal or bound.good_enough, Scope.BALL))
             for index, others in enumerate(found)
         ]
 

@@ -27,8 +27,8 @@ SECOND_STREAM, HIGHER_STREAM = 3, 4
 CHUNK_ELEMENTS, CHUNK_WEIGHTS = 2**18, 2**20
 """Entries of displacements, and attention weights, that are worked on at a time: what nearly stays in the cache."""
 MOST_ENTRIES, MOST_ASKED = 1e7, 1e9
-"""Entries of all displacements of one list, by default (some seconds for each sample) and where a number was asked for
-(eight gigabytes of results)."""
+"""Entries of all displacements of one list, by default (some seconds for each sample) and where a number was asked for;
+the latter also of all results together (eight gigabytes)."""
 Choices = Mapping[int, Sequence[Chosen]]
 PAIR: Choices = {2: [(0, 1)]}
 FIVE: Choices = {2: [(0, 1), (2, 3)], 3: [(0, 1, 2)], 4: [(0, 1, 2, 3)], 5: [(0, 1, 2, 3, 4)]}
@@ -64,11 +64,12 @@ class SampledOrders:
     first: int = 0
     _known: dict[tuple[int, int], Mapping[int, float]] = field(default_factory=dict)
 
-    def refusal(self) -> str | None:
-        """Why nothing is known, or None."""
+    def refusal(self, choices: Choices) -> str | None:
+        """Why nothing is known of these orders, or None."""
         if self.layer.normed:
             return "queries or keys are normalised"
-        if self.pairs.count * self.measure.points[0].numel() > self.pairs.most_entries:
+        entries = self.pairs.count * self.measure.points[0].numel()
+        if entries > self.pairs.most_entries or entries * sum(map(len, choices.values())) > MOST_ASKED:
             return f"{self.measure.length} atoms are too many for {self.pairs.count} pairs (certificate.pairs)"
         return None
 

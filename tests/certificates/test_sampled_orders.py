@@ -137,7 +137,16 @@ def test_pairs_do_not_depend_on_what_fits_into_the_cache(monkeypatch):
 def test_what_it_says_nothing_about():
     g = generator(0)
     normed, measure = random_layer(NORM_CASES[0], g), random_measure(Case(), g)
-    assert "normalised" in SampledOrders(normed, measure, measure.masses, FEW, 0).refusal()
+    assert "normalised" in SampledOrders(normed, measure, measure.masses, FEW, 0).refusal(PAIR)
     many = SampledOrders(random_layer(Case(), g), measure, measure.masses, Pairs(10**6), 0)
-    assert "certificate.pairs" in many.refusal()
-    assert replace(many, pairs=Pairs(10**6, most_entries=1e9)).refusal() is None
+    assert "certificate.pairs" in many.refusal(PAIR)
+    assert replace(many, pairs=Pairs(10**6, most_entries=1e9)).refusal(PAIR) is None
+
+
+def test_tuples_of_five_leave_five_times_as_many_results():
+    """4 tokens of 5 coordinates: 2e7 tuples have 4e8 entries each time, and 2e9 of all choices together."""
+    g = generator(0)
+    layer, measure = random_layer(Case(), g), random_measure(Case(), g)
+    orders = SampledOrders(layer, measure, measure.masses, Pairs(2 * 10**7, most_entries=1e9), 0)
+    assert orders.refusal(PAIR) is None
+    assert "too many" in orders.refusal(FIVE)
