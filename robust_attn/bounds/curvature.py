@@ -111,7 +111,7 @@ class Joined:
         """
         ratio = torch.where(weights > 0, weights / self.weights, 0.0)
         most, least = ratio.amax(-3), ratio.amin(-3)
-        if not bool((most <= ALIKE**2 * least).all()):
+        if not bool(((most <= ALIKE**2 * least) & most.isfinite()).all()):
             return None
         return Joined(weights, self.root * most.sqrt())
 

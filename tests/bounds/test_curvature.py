@@ -12,6 +12,7 @@ from torch import Tensor
 from robust_attn.attention.layer import AttentionLayer
 from robust_attn.bounds.curvature import (
     ALIKE,
+    Joined,
     cross_terms,
     joined,
     key_form,
@@ -299,3 +300,9 @@ def test_joining_heads_that_write_to_one_place_by_hand():
     ball = ball_of(one_sample(scalar_measure([0.0, 1.0])), Frobenius(0.0))
     rows, _ = cross_terms(norms, ball, at, torch.zeros(1, 1, 2).double(), second_crossing(at))
     assert float(rows) == pytest.approx(2.0)
+
+
+def test_weights_that_were_zero_say_nothing_of_others():
+    """From 0 to 1 is no factor: 0 times infinity is no number."""
+    zero, one = torch.zeros(1, 1, 1, 2).double(), torch.ones(1, 1, 1, 2).double()
+    assert Joined(zero, zero[:, 0]).at_weights(one) is None
